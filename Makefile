@@ -1,0 +1,40 @@
+# make demo and make test do all set-up by themselves, in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# One thread per process: two processes that both use all cores slow each other down many times.
+THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint format bench clean
+
+demo: $(VENV)/.ready
+	$(BIN)/transil demo -o demo
+
+test: $(VENV)/.ready
+	$(THREADS) $(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.ready
+	$(THREADS) $(BIN)/python benchmarks/fit.py
+	$(THREADS) $(BIN)/python benchmarks/correct.py
+
+# The constraints pin every version, torch first: left alone, pip may bring another torch with
+# gigabytes of CUDA packages. PIP_FLAGS can name another index.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+		--constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+		--constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

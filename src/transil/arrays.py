@@ -1,0 +1,64 @@
+"""NumPy arrays and torch tensors under one roof, without importing torch for the former."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transil.errors import TransilError
+
+if TYPE_CHECKING:
+    import torch
+
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+Float64Array: TypeAlias = NDArray[np.float64]
+
+# A function over `Scores` gives back the kind it was given.
+Scores = TypeVar("Scores", bound="FloatArray | torch.Tensor")
+
+
+def is_torch(x: object) -> TypeGuard[torch.Tensor]:
+    """Whether `x` is a torch tensor; never imports torch to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def check_scores(scores: object, where: str = "scores") -> None:
+    """An error where `scores` is not a floating array or tensor with at least one dimension."""
+    if is_torch(scores):
+        floating, shape = scores.is_floating_point(), tuple(scores.shape)
+    elif isinstance(scores, np.ndarray):
+        floating, shape = np.issubdtype(scores.dtype, np.floating), scores.shape
+    else:
+        raise TransilError(
+            f"{where}: expected a NumPy array or a torch tensor, not {type(scores).__name__}"
+        )
+    if not floating:
+        raise TransilError(f"{where}: expected floating-point scores, not {scores.dtype}")
+    if not shape:
+        raise TransilError(f"{where}: expected one column per class, but this is a single number")
+
+
+def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
+    """An error that names the first NaN or infinite score of a (rows, columns) array."""
+    good = np.isfinite(scores)
+    if not good.all():
+        row, column = (int(i) for i in np.argwhere(~good)[0])
+        value = float(scores[row, column])
+        raise TransilError(
+            f"{where}: score {value} in row {first_row + row}, column {column} (counted from 0); "
+            "remove or repair that row"
+        )
+
+
+def to_numpy(x: Any) -> NDArray[Any]:
+    """An array on the CPU from a NumPy array, a torch tensor or nested lists."""
+    if not is_torch(x):
+        return np.asarray(x)
+    x = x.detach().cpu()
+    # NumPy has no bfloat16.
+    array: NDArray[Any] = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
+    return array

@@ -1,0 +1,108 @@
+"""Files that are either whole or not there: atomic writes, checksums, strict JSON."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from transil.errors import TransilError
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file that takes its name only when the block ends without an error.
+
+    It is written beside its final place and renamed. Whatever goes wrong before, a file that was
+    there stays as it was, and no half-written one is left. `durable` waits until the disk has it,
+    so that it survives a power cut; large files that are easily made again may do without.
+    """
+    path = Path(path)
+    with told(f"cannot write {path}"):
+        if path.exists() and not path.is_file():
+            kind = "folder" if path.is_dir() else "device or pipe"
+            raise TransilError(f"cannot write {path}: it is a {kind}, not a plain file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
+        )
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+
+
+def reserve(file: IO[bytes], size: int) -> None:
+    """Set `size` bytes of disk aside: a full disk is told at once, and writing is faster."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            # Some file systems cannot reserve; they will say when they are full.
+
+
+def write_json(path: str | os.PathLike[str], data: Any) -> None:
+    """Write JSON atomically; the same data always give the same bytes."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    # Lists of plain values on one line each: people read and compare these files.
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda m: re.sub(r"\n\s*", " ", m[0]), text)
+    with atomic_file(path) as file:
+        file.write(text.encode() + b"\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file; NaN and infinities, which JSON does not have, are errors."""
+    with told(f"cannot read {path}"):
+        raw = Path(path).read_bytes()
+    try:
+        return json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise TransilError(f"{path}: not a JSON file ({error})") from None
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with told(f"cannot read {path}"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(data: Any) -> str:
+    """The SHA-256 of a value's canonical JSON, in hexadecimal."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Turn an operating-system error inside the block into one line that begins with `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise TransilError(f"{what}: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not allowed")

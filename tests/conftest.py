@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from transil import ScoreStore
+
+# The same examples in every run: a test that fails must fail again.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of data beside the repository; tests that need it skip where it is absent."""
+    default = Path(__file__).resolve().parents[2] / "shared"
+    folder = Path(os.environ.get("TRANSIL_SHARED", default))
+    if not folder.is_dir():
+        pytest.skip("the folder 'shared' is not beside the repository (or set TRANSIL_SHARED)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def released(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> ScoreStore:
+    """The authors' LUCIR scores on CIFAR-100, S = 10, as a store on disk."""
+    from transil.interop import dkt
+
+    store = dkt.import_scores(shared / "released-scores" / "logits_lucir_s10")
+    return store.save(tmp_path_factory.mktemp("released") / "lucir")
