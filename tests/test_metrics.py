@@ -1,0 +1,155 @@
+"""Metrics against numbers worked out by hand, and against plain definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import UNEQUAL, unequal_store
+from transil import Schedule, evaluate
+from transil.metrics import (
+    Metrics,
+    StateMetrics,
+    expected_calibration_error,
+    forgetting,
+    state_metrics,
+    topk_hits,
+)
+
+NAN = float("nan")
+
+
+def test_one_state_by_hand() -> None:
+    schedule = Schedule.from_sizes([2, 1])
+    scores = np.array(
+        [
+            [3.0, 1.0, 2.0],  # true 0, predicted 0
+            [0.0, 1.0, 5.0],  # true 1, predicted 2
+            [1.0, 4.0, 0.0],  # true 1, predicted 1
+            [0.0, 2.0, 6.0],  # true 2, predicted 2
+        ]
+    )
+    m = state_metrics(scores, np.array([0, 1, 1, 2]), schedule, 2, topk=(2,))
+    assert m.accuracy == 0.75
+    assert m.group_accuracy == [pytest.approx(2 / 3), 1.0]
+    assert m.accuracy_group_mean == pytest.approx((2 / 3 + 1) / 2)
+    assert m.topk == {2: 1.0}
+    assert m.prediction_share == [0.5, 0.5]
+    assert m.image_share == [0.75, 0.25]
+    assert m.mean_score == [12 / 8, 13 / 4]
+    assert m.score_deviation[1] == pytest.approx(np.std([2.0, 5.0, 0.0, 6.0]))
+
+
+def _states(*accuracies: list[float]) -> list[StateMetrics]:
+    return [
+        StateMetrics(
+            state=s,
+            classes=s,
+            images=1,
+            accuracy=sum(row) / s,
+            accuracy_group_mean=row[-1],
+            topk={5: 1.0 / s},
+            group_accuracy=row,
+            mean_score=[0.0] * s,
+            score_deviation=[0.0] * s,
+            prediction_share=[1.0] * s,
+            image_share=[1.0] * s,
+            calibration_error=0.0,
+        )
+        for s, row in enumerate(accuracies, start=1)
+    ]
+
+
+def test_averages_with_and_without_the_first_state() -> None:
+    m = Metrics(_states([0.9], [0.5, 0.7], [0.2, 0.4, 0.6]))
+    assert m.average_incremental_accuracy == pytest.approx((0.6 + 0.4) / 2)
+    assert m.average_incremental_accuracy_with_first == pytest.approx((0.9 + 0.6 + 0.4) / 3)
+    assert m.average_incremental_accuracy_group_mean == pytest.approx((0.7 + 0.6) / 2)
+    assert m.average_incremental_accuracy_group_mean_with_first == pytest.approx(2.2 / 3)
+    assert m.average_incremental_topk == {5: pytest.approx((1 / 2 + 1 / 3) / 2)}
+    assert m.last_accuracy == pytest.approx(0.4)
+    assert m.last_accuracy_group_mean == 0.6
+    # Group 1 was best at 0.9, group 2 at 0.7; the last group cannot be forgotten yet.
+    assert m.forgetting == pytest.approx(((0.9 - 0.2) + (0.7 - 0.4)) / 2)
+    np.testing.assert_array_equal(
+        m.accuracy_matrix, [[0.9, NAN, NAN], [0.5, 0.7, NAN], [0.2, 0.4, 0.6]]
+    )
+
+
+def test_a_single_state_has_no_incremental_average() -> None:
+    m = Metrics(_states([0.9]))
+    assert np.isnan(m.average_incremental_accuracy)
+    assert np.isnan(m.forgetting)
+    assert m.to_json()["average_incremental_accuracy"] is None
+
+
+def test_forgetting_can_be_negative() -> None:
+    assert forgetting(np.array([[0.5, NAN], [0.7, 0.1]])) == pytest.approx(-0.2)
+
+
+@given(
+    st.integers(2, 6).flatmap(
+        lambda c: st.lists(
+            st.tuples(st.lists(st.integers(-2, 2), min_size=c, max_size=c), st.integers(0, c - 1)),
+            min_size=1,
+            max_size=8,
+        )
+    ),
+    st.integers(1, 4),
+)
+def test_topk_is_the_rank_in_a_stable_sort(rows: list[tuple[list[int], int]], k: int) -> None:
+    scores = np.array([row for row, _ in rows], dtype=float)
+    columns = np.array([true for _, true in rows])
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    expected = (best == columns[:, None]).any(axis=1)
+    np.testing.assert_array_equal(topk_hits(scores, columns, k), expected)
+
+
+def test_calibration_error_by_hand() -> None:
+    # Two sure rows (confidence near 1), one right, one wrong: gap 0.5. Two rows at confidence
+    # 0.6, both right: gap 0.4. Each bin holds half the rows.
+    sure, unsure = [50.0, 0.0], [np.log(0.6), np.log(0.4)]
+    scores = np.array([sure, sure, unsure, unsure])
+    error = expected_calibration_error(scores, np.array([0, 1, 0, 0]))
+    assert error == pytest.approx(0.5 * 0.5 + 0.5 * 0.4)
+
+
+def test_a_calibrated_model_has_a_small_error() -> None:
+    random = np.random.default_rng(0)
+    scores = random.normal(0, 2, (20_000, 5))
+    p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    columns = (random.random(20_000)[:, None] > p.cumsum(axis=1)).sum(axis=1)
+    assert expected_calibration_error(scores, columns) < 0.015
+    assert expected_calibration_error(3 * scores, columns) > 0.1
+
+
+def test_groups_of_unequal_size() -> None:
+    m = evaluate(unequal_store())
+    assert [s.classes for s in m.states] == np.cumsum(UNEQUAL).tolist()
+    last = m.states[-1]
+    # Pooled: groups count by their images; group mean: alike.
+    weights = np.array(UNEQUAL) / 100
+    assert last.accuracy == pytest.approx(float(weights @ last.group_accuracy))
+    assert last.accuracy_group_mean == pytest.approx(np.mean(last.group_accuracy))
+    assert last.image_share == pytest.approx(weights)
+
+
+def test_a_group_without_test_images_is_left_out() -> None:
+    schedule = Schedule.from_sizes([1, 1, 1])
+    m = state_metrics(np.eye(3)[[0, 2]], np.array([0, 2]), schedule, 3)
+    assert m.accuracy_group_mean == 1.0
+    assert np.isnan(m.group_accuracy[1])
+
+
+def test_the_first_rows_of_large_scores_are_no_special_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = unequal_store().get("test", 5)
+    whole = state_metrics(data.scores, data.columns, Schedule.of(UNEQUAL), 5)
+    monkeypatch.setattr("transil.metrics.BLOCK", 700)  # seven rows at a time
+    blocks = state_metrics(data.scores, data.columns, Schedule.of(UNEQUAL), 5)
+    assert blocks.topk == whole.topk
+    assert blocks.calibration_error == pytest.approx(whole.calibration_error, rel=1e-12)
+    assert blocks.score_deviation == pytest.approx(whole.score_deviation, rel=1e-12)
