@@ -1,0 +1,54 @@
+"""Corrections on arrays: layers (Eq. 1 and 2), fitters, transfer and banks. No training code."""
+
+from transil.correction.adam import Adam, Authors, Paper
+from transil.correction.bank import Bank, Reference, Transfer, load_bank
+from transil.correction.fitting import fit, fit_state
+from transil.correction.layers import (
+    AdBiC,
+    BiC,
+    BiCAll,
+    BiCPast,
+    Correction,
+    Pairs,
+    correct_groups,
+)
+from transil.correction.newton import Newton
+from transil.correction.objective import Penalty
+from transil.correction.registry import (
+    get_correction,
+    get_solver,
+    register_correction,
+    register_solver,
+)
+from transil.correction.solvers import Fit, FitRecord, Solver
+from transil.correction.transfers import merge, transfer
+
+__all__ = [
+    "AdBiC",
+    "Adam",
+    "Authors",
+    "Bank",
+    "BiC",
+    "BiCAll",
+    "BiCPast",
+    "Correction",
+    "Fit",
+    "FitRecord",
+    "Newton",
+    "Pairs",
+    "Paper",
+    "Penalty",
+    "Reference",
+    "Solver",
+    "Transfer",
+    "correct_groups",
+    "fit",
+    "fit_state",
+    "get_correction",
+    "get_solver",
+    "load_bank",
+    "merge",
+    "register_correction",
+    "register_solver",
+    "transfer",
+]

@@ -1,0 +1,223 @@
+"""The corrections: a contract that every one must keep, and what each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import UNEQUAL
+from transil import AdBiC, BiC, BiCAll, BiCPast, Schedule, TransilError
+from transil.correction import Pairs, correct_groups, get_correction, register_correction
+from transil.correction.layers import BLOCK, Correction
+from transil.correction.registry import CORRECTIONS
+
+SCHEDULE = Schedule.of(UNEQUAL)
+
+
+class FirstAndRest(Correction):
+    """A third-party correction: one pair for group 1, one for all others."""
+
+    name = "first-and-rest"
+    summary = "a pair for the first group, one for the rest"
+
+    def design(self, state: int) -> Any:
+        first = np.arange(state) == 0
+        return np.stack([first, ~first], axis=1).astype(float)[:, : min(2, state)]
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    register_correction(FirstAndRest)
+    yield
+    del CORRECTIONS._classes[FirstAndRest.name]
+
+
+EVERY = pytest.mark.parametrize(
+    "correction", [AdBiC(), BiC(), BiCPast(), BiCAll(), FirstAndRest()], ids=lambda c: c.name
+)
+
+
+def _scores(state: int, shape: tuple[int, ...] = (7,), seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(0, 5, (*shape, SCHEDULE.columns(state)))
+
+
+def _pairs(correction: Correction, state: int, seed: int = 1) -> Pairs:
+    count = int(correction.reach(state).shape[1])
+    random = np.random.default_rng(seed)
+    return Pairs(random.uniform(0.5, 1.5, count), random.normal(0, 1, count))
+
+
+# -- the contract ------------------------------------------------------------------------------
+
+
+def test_the_contract_covers_all_that_is_registered() -> None:
+    ours = {"adbic", "bic", "bic-past", "bic-all", "first-and-rest"}
+    assert ours == set(CORRECTIONS.names())
+
+
+@EVERY
+@pytest.mark.parametrize("state", [1, 2, 5])
+def test_identity_at_one_and_zero(correction: Correction, state: int) -> None:
+    scores = _scores(state)
+    count = len(_pairs(correction, state))
+    same = correction.correct(scores, np.ones(count), np.zeros(count), SCHEDULE)
+    np.testing.assert_array_equal(same, scores)
+
+
+@EVERY
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (0,), (2, 0, 3)])
+def test_kind_dtype_and_shape_are_kept(
+    correction: Correction, dtype: str, shape: tuple[int, ...]
+) -> None:
+    scores = _scores(3, shape).astype(dtype)
+    pairs = _pairs(correction, 3)
+    array = correction.correct(scores, pairs.alpha, pairs.beta, SCHEDULE)
+    assert isinstance(array, np.ndarray)
+    assert (array.dtype, array.shape) == (scores.dtype, scores.shape)
+    tensor = correction.correct(torch.from_numpy(scores), pairs.alpha, pairs.beta, SCHEDULE)
+    assert isinstance(tensor, torch.Tensor)
+    assert tensor.dtype == torch.from_numpy(scores).dtype
+    # NumPy and torch agree to the last bit or two of the type.
+    np.testing.assert_allclose(
+        array, tensor.numpy(), rtol=2 * float(np.finfo(dtype).eps), atol=1e-6
+    )
+
+
+@EVERY
+def test_bfloat16_rounds_once(correction: Correction) -> None:
+    scores = torch.from_numpy(_scores(3)).bfloat16()
+    pairs = _pairs(correction, 3)
+    result = correction.correct(scores, pairs.alpha, pairs.beta, SCHEDULE)
+    exact = correction.correct(scores.double(), pairs.alpha, pairs.beta, SCHEDULE)
+    assert result.dtype == torch.bfloat16
+    assert torch.equal(result, exact.float().bfloat16())
+
+
+@EVERY
+def test_differentiable_in_scores_and_pairs(correction: Correction) -> None:
+    scores = torch.from_numpy(_scores(3)).requires_grad_()
+    pairs = _pairs(correction, 3)
+    alpha = torch.from_numpy(pairs.alpha).requires_grad_()
+    beta = torch.from_numpy(pairs.beta).requires_grad_()
+
+    def run(s: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return correction.correct(s, a, b, SCHEDULE)
+
+    assert torch.autograd.gradcheck(run, (scores, alpha, beta))
+
+
+@EVERY
+def test_each_group_follows_one_pair_at_most(correction: Correction) -> None:
+    for state in range(1, 6):
+        design = correction.design(state)
+        assert design.shape == (state, correction.fitted(state))
+        assert set(np.unique(design)) <= {0.0, 1.0}
+        assert design.sum(axis=1).max() <= 1
+
+
+@EVERY
+@given(permutation=st.permutations(range(6)))
+def test_rows_are_independent(correction: Correction, permutation: list[int]) -> None:
+    scores, pairs = _scores(4, (6,)), _pairs(correction, 4)
+    whole = correction.correct(scores, pairs.alpha, pairs.beta, SCHEDULE)
+    part = correction.correct(scores[permutation], pairs.alpha, pairs.beta, SCHEDULE)
+    np.testing.assert_array_equal(part, whole[permutation])
+
+
+@EVERY
+def test_wrong_number_of_pairs_is_told(correction: Correction) -> None:
+    count = len(_pairs(correction, 3)) + 1
+    with pytest.raises(TransilError, match=r"expected \d pairs"):
+        correction.correct(_scores(3), np.ones(count), np.zeros(count), SCHEDULE)
+
+
+# -- what each of them does --------------------------------------------------------------------
+
+
+def test_bic_moves_only_the_newest_group() -> None:
+    scores = _scores(3)
+    corrected = BiC().correct(scores, [0.5], [-1.0], SCHEDULE)
+    np.testing.assert_array_equal(corrected[:, :60], scores[:, :60])
+    np.testing.assert_allclose(corrected[:, 60:], 0.5 * scores[:, 60:] - 1.0)  # Eq. 1
+
+
+def test_adbic_moves_each_group_by_its_pair() -> None:
+    scores = _scores(3)
+    corrected = AdBiC().correct(scores, [0.5, 2.0, 1.5], [1.0, -1.0, 0.0], SCHEDULE)
+    np.testing.assert_allclose(corrected[:, :50], 0.5 * scores[:, :50] + 1.0)  # Eq. 2
+    np.testing.assert_allclose(corrected[:, 50:60], 2.0 * scores[:, 50:60] - 1.0)
+    np.testing.assert_allclose(corrected[:, 60:], 1.5 * scores[:, 60:])
+
+
+def test_bic_past_moves_all_but_the_newest() -> None:
+    scores = _scores(3)
+    corrected = BiCPast().correct(scores, [0.5], [1.0], SCHEDULE)
+    np.testing.assert_allclose(corrected[:, :60], 0.5 * scores[:, :60] + 1.0)
+    np.testing.assert_array_equal(corrected[:, 60:], scores[:, 60:])
+
+
+def test_bic_all_keeps_the_pair_of_every_state() -> None:
+    history = {2: Pairs([0.5], [1.0]), 3: Pairs([0.7], [-2.0])}  # type: ignore[arg-type]
+    applied = BiCAll().applied(history, 3)
+    assert applied.alpha.tolist() == [1.0, 0.5, 0.7]
+    assert applied.beta.tolist() == [0.0, 1.0, -2.0]
+    assert BiC().applied(history, 3).alpha.tolist() == [1.0, 1.0, 0.7]
+
+
+def test_arrays_larger_than_a_block() -> None:
+    rows = 3 * BLOCK // 66 + 5
+    scores = np.random.default_rng(0).normal(size=(rows, 66)).astype(np.float32)
+    alpha, beta = np.linspace(0.5, 1.5, 4), np.linspace(-1, 1, 4)
+    group = SCHEDULE.group_of_column(4) - 1
+    expected = scores * alpha[group].astype(np.float32) + beta[group].astype(np.float32)
+    np.testing.assert_array_equal(correct_groups(scores, alpha, beta, SCHEDULE, 4), expected)
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (np.zeros((2, 61)), "61 columns"),
+        (np.zeros((2, 60), dtype=int), "floating-point scores, not int64"),
+        (np.float64(3.0), "expected a NumPy array"),
+        (np.array(3.0), "a single number"),
+        ([[1.0]], "expected a NumPy array or a torch tensor, not list"),
+        (torch.zeros(2, 60, dtype=torch.int32), "floating-point scores, not torch.int32"),
+    ],
+)
+def test_bad_scores_are_told(scores: Any, words: str) -> None:
+    with pytest.raises(TransilError, match=words):
+        BiC().correct(scores, [1.0], [0.0], SCHEDULE)
+
+
+def test_pairs_are_checked() -> None:
+    with pytest.raises(TransilError, match="2 values of alpha but 1 of beta"):
+        Pairs([1.0, 2.0], [0.0])  # type: ignore[arg-type]
+    with pytest.raises(TransilError, match="alpha: NaN"):
+        Pairs([np.nan], [0.0])  # type: ignore[arg-type]
+
+
+def test_names() -> None:
+    assert isinstance(get_correction("adbic"), AdBiC)
+    with pytest.raises(TransilError, match="did you mean 'adbic'"):
+        get_correction("adbick")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@EVERY
+def test_on_the_gpu(correction: Correction) -> None:
+    scores, pairs = _scores(4, (100,)), _pairs(correction, 4)
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        here = torch.from_numpy(scores).to(dtype)
+        there = correction.correct(here.cuda(), pairs.alpha, pairs.beta, SCHEDULE)
+        assert there.is_cuda
+        assert there.dtype == dtype
+        close = correction.correct(here, pairs.alpha, pairs.beta, SCHEDULE)
+        torch.testing.assert_close(there.cpu(), close)
