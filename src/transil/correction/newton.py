@@ -1,0 +1,122 @@
+"""`newton`: the exact optimum of the penalised objective by damped Newton steps in float64."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from transil.arrays import Float64Array
+from transil.correction.layers import Pairs
+from transil.correction.objective import Expansion, Objective, Problem, as_pairs, as_theta
+from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
+from transil.errors import ConvergenceWarning
+
+# Armijo's condition: a step must bring this share of the decrease its slope promises.
+SUFFICIENT = 1e-4
+# Differences of the objective below this (relative) are rounding, not progress.
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class Newton(Solver):
+    """Damped Newton from (1, 0); a handful of iterations, deterministic.
+
+    Without a penalty on beta the objective does not change under a common shift of all betas,
+    and without one on alpha separable data have no optimum at all: both coefficients are
+    therefore never below `ridge`. `tolerance` bounds the gradient norm at the result.
+    """
+
+    name: ClassVar[str] = "newton"
+
+    tolerance: float = 1e-9
+    max_iterations: int = 200
+    ridge: float = 1e-6
+
+    def fit(
+        self,
+        problem: Problem,
+        previous: Pairs | None = None,  # noqa: ARG002  the optimum is unique: no start is better
+        progress: Progress = no_progress,
+    ) -> Fit:
+        """The optimum of one state."""
+        began = time.perf_counter()
+        objective = Objective(problem, self.penalty.at_least(self.ridge))
+        theta = as_theta(Pairs.identity(problem.correction.fitted(problem.state)))
+        here = objective.expand(theta)
+        first_norm = norm = float(np.linalg.norm(here.gradient))
+        iterations, length = 0, 1.0
+        while norm > self.tolerance and iterations < self.max_iterations:
+            step = _newton_step(here)
+            moved = _line_search(objective, theta, here, step, min(1.0, 8.0 * length))
+            if moved is None:
+                break
+            theta, here, length = moved
+            norm = float(np.linalg.norm(here.gradient))
+            iterations += 1
+            progress(_fraction(first_norm, norm, self.tolerance))
+        converged = norm <= self.tolerance
+        if not converged:
+            warnings.warn(
+                f"newton, state {problem.state}: stopped after {iterations} iterations with "
+                f"gradient norm {norm:.1e} (wanted {self.tolerance:.1e}); "
+                "raise the penalty or max_iterations",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        progress(1.0)
+        seconds = time.perf_counter() - began
+        return Fit(
+            as_pairs(theta), FitRecord(here.value, norm, iterations, seconds, converged=converged)
+        )
+
+
+def _newton_step(here: Expansion) -> Float64Array:
+    """The Newton direction; the Hessian is lifted until it is positive definite in float64."""
+    lift = 0.0
+    scale = float(np.trace(here.hessian)) / len(here.hessian)
+    while True:
+        try:
+            factor = np.linalg.cholesky(here.hessian + lift * np.eye(len(here.hessian)))
+        except np.linalg.LinAlgError:
+            lift = max(10.0 * lift, 1e-14 * scale)
+            continue
+        half = np.linalg.solve(factor, -here.gradient)
+        return np.asarray(np.linalg.solve(factor.T, half), dtype=np.float64)
+
+
+def _line_search(
+    objective: Objective,
+    theta: Float64Array,
+    here: Expansion,
+    step: Float64Array,
+    longest: float,
+) -> tuple[Float64Array, Expansion, float] | None:
+    """A point along `step` that decreases the objective enough, and how far along it lies.
+
+    A rejected length is replaced by the minimum of the parabola through what is known. Far from
+    the optimum the softmax is saturated and Newton's step much too long; near it the first trial
+    passes, so its gradient and Hessian are computed together with its value.
+    """
+    slope = float(here.gradient @ step)
+    slack = ROUNDING * max(1.0, abs(here.value))
+    length = longest
+    for _ in range(60):
+        trial = theta + length * step
+        there = objective.expand(trial)
+        rise = there.value - here.value
+        if rise <= SUFFICIENT * length * slope + slack:
+            return trial, there, length
+        parabola = -slope * length**2 / (2.0 * (rise - slope * length))
+        length = min(max(parabola, 0.01 * length), 0.5 * length)
+    return None
+
+
+def _fraction(first: float, now: float, goal: float) -> float:
+    """How far the gradient norm has come down, on a logarithmic scale, from 0 to 1."""
+    if now <= goal or first <= goal:
+        return 1.0
+    return float(np.clip(np.log(first / now) / np.log(first / goal), 0.0, 1.0))

@@ -1,0 +1,69 @@
+"""What all solvers share: the interface, the fit record, and progress.
+
+Three solvers, always named with a result, because they give different numbers (docs/solvers.md):
+
+- `authors`: Adam exactly as in the released code;
+- `paper`: Adam as the paper's text says;
+- `newton`: the exact optimum of the penalised objective.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from transil.correction.layers import Pairs
+from transil.correction.objective import Penalty, Problem
+
+# progress(fraction of this state's fit that is done, from 0 to 1)
+Progress = Callable[[float], None]
+
+
+def no_progress(fraction: float) -> None:
+    """The progress callback of those who do not want one."""
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """How one fit went.
+
+    `objective` (penalty included) and `gradient_norm` (Euclidean) are those of the kept pairs,
+    on all fitting data, whatever the solver looked at. `converged` is None for a solver that
+    does not seek the optimum. `kept` is the epoch the pairs were taken from, where there is one.
+    """
+
+    objective: float
+    gradient_norm: float
+    iterations: int
+    seconds: float
+    converged: bool | None = None
+    kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The fitted pairs of one state, and how the fit went."""
+
+    pairs: Pairs
+    record: FitRecord
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """A way to fit the pairs of one state. Instances hold settings only."""
+
+    name: ClassVar[str]
+
+    penalty: Penalty = field(default_factory=Penalty)
+
+    @abstractmethod
+    def fit(
+        self, problem: Problem, previous: Pairs | None = None, progress: Progress = no_progress
+    ) -> Fit:
+        """Fit one state. `previous` holds the pairs fitted in the state before, if any."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings as plain values, to be kept with the result."""
+        return asdict(self)
