@@ -1,0 +1,46 @@
+"""transil: class-incremental learning without memory; correct the bias of anyone's scores.
+
+>>> import transil
+>>> bank = transil.load_bank("lucir-s10.json")          # doctest: +SKIP
+>>> better = bank.correct(scores, state=7)              # doctest: +SKIP
+"""
+
+from transil._version import __version__
+from transil.correction import (
+    AdBiC,
+    Bank,
+    BiC,
+    BiCAll,
+    BiCPast,
+    Penalty,
+    fit,
+    fit_state,
+    load_bank,
+    transfer,
+)
+from transil.errors import ConvergenceWarning, ScoreScaleWarning, TransilError
+from transil.evaluation import evaluate
+from transil.metrics import Metrics
+from transil.schedule import Schedule
+from transil.scores import ScoreStore
+
+__all__ = [
+    "AdBiC",
+    "Bank",
+    "BiC",
+    "BiCAll",
+    "BiCPast",
+    "ConvergenceWarning",
+    "Metrics",
+    "Penalty",
+    "Schedule",
+    "ScoreScaleWarning",
+    "ScoreStore",
+    "TransilError",
+    "__version__",
+    "evaluate",
+    "fit",
+    "fit_state",
+    "load_bank",
+    "transfer",
+]

@@ -1,0 +1,350 @@
+"""The bank: correction parameters fitted on references, kept for transfer to a target.
+
+A bank keeps the pairs of every reference, so that mean, median, one reference or a random subset
+can be taken from one file, and says where they came from. It is a small JSON file, the same bytes
+for the same fit; its layout is in docs/formats.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from transil.arrays import Scores, check_scores, is_torch
+from transil.correction.layers import Correction, Pairs, correct_groups
+from transil.correction.registry import get_correction
+from transil.correction.solvers import FitRecord
+from transil.errors import ScoreScaleWarning, TransilError
+from transil.files import read_json, write_json
+from transil.schedule import Schedule
+from transil.scores import ScoreStore
+
+FORMAT, VERSION = "transil-bank", 1
+How = Literal["mean", "median", "single", "oracle"]
+
+# Scores whose spread differs from the references' by more than this factor are on another scale.
+SCALE_FACTOR = 3.0
+SCALE_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What one reference data set gave: the pairs of each state from 2, and how it was fitted."""
+
+    name: str
+    pairs: Mapping[int, Pairs]
+    records: Mapping[int, FitRecord] = field(default_factory=dict)
+    scale: Mapping[int, float] = field(default_factory=dict)  # see `score_scale`
+    source: str | None = None  # fingerprint of the score store
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """How the references' pairs become those that are applied.
+
+    `reference` names the one of 'single'; `choice` gives the reference of each state of 'oracle'.
+    """
+
+    how: How = "mean"
+    reference: str | None = None
+    choice: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """Fitted pairs of one method, schedule, correction and solver, for one or more references."""
+
+    correction: Correction
+    schedule: Schedule
+    references: tuple[Reference, ...]
+    method: str | None = None
+    solver: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the solver, penalty included
+    score_kind: str = "logit"
+    transfer: Transfer = field(default_factory=Transfer)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.references:
+            raise TransilError("bank: it has no references")
+        names = [reference.name for reference in self.references]
+        for name in names:
+            if names.count(name) > 1:
+                raise TransilError(f"bank: two references are called '{name}'; rename one")
+        for reference in self.references:
+            self._check_reference(reference)
+        self._check_transfer()
+
+    # -- using it -----------------------------------------------------------------------------
+
+    def correct(self, scores: Scores, state: int | None = None) -> Scores:
+        """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
+
+        `state` counts from 1; without it, it is the state that has as many columns. Columns are
+        the classes seen so far in the order in which they were learned.
+        """
+        check_scores(scores)
+        if state is None:
+            state = self.schedule.state_with(scores.shape[-1])
+        self.schedule.check_columns(scores.shape[-1], state)
+        self.check_scale(scores, state)
+        pairs = self.applied(state)
+        return correct_groups(scores, pairs.alpha, pairs.beta, self.schedule, state)
+
+    def applied(self, state: int) -> Pairs:
+        """The pair of each group of `state` after transfer, shape (state,); (1, 0) in state 1."""
+        self.schedule.check_state(state)
+        if state == 1:
+            return Pairs.identity(1)
+        return self.correction.applied(self._history(state), state)
+
+    def pairs(self, state: int) -> Pairs:
+        """The fitted pairs of `state` after transfer: one per group for adBiC, one for BiC."""
+        self.schedule.check_state(state)
+        if state == 1:
+            return Pairs.identity(self.correction.fitted(1))
+        return self._history(state)[state]
+
+    def reference(self, name: str) -> Reference:
+        """The reference of that name."""
+        for reference in self.references:
+            if reference.name == name:
+                return reference
+        there = ", ".join(r.name for r in self.references)
+        raise TransilError(f"bank: no reference '{name}' (there are: {there})")
+
+    def subset(self, names: Sequence[str]) -> Bank:
+        """A bank of only these references, averaged: what an R-ablation draws."""
+        return replace(
+            self, references=tuple(self.reference(n) for n in names), transfer=Transfer()
+        )
+
+    def _history(self, state: int) -> Mapping[int, Pairs]:
+        """The transferred pairs of the states 2..state."""
+        if self.transfer.how == "oracle":
+            return self.reference(self.transfer.choice[state]).pairs
+        if self.transfer.how == "single":
+            return self.reference(self.transfer.reference or "").pairs
+        middle = np.mean if self.transfer.how == "mean" else np.median
+        history = {}
+        for s in range(2, state + 1):
+            fitted = [reference.pairs[s] for reference in self.references]
+            history[s] = Pairs(
+                middle(np.stack([p.alpha for p in fitted]), axis=0),
+                middle(np.stack([p.beta for p in fitted]), axis=0),
+            )
+        return history
+
+    # -- does it fit? -------------------------------------------------------------------------
+
+    def check_store(self, store: ScoreStore, *, same_method: bool = True) -> None:
+        """An error where the bank is of another schedule or method than the store."""
+        if not store.schedule.starts_like(self.schedule):
+            raise TransilError(
+                f"{store.name}: its schedule ({store.schedule}) is not the bank's "
+                f"({self.schedule}); use a bank fitted on the same group sizes"
+            )
+        named = self.method and store.method
+        if same_method and named and self.method != store.method:
+            raise TransilError(
+                f"{store.name}: its scores are from '{store.method}', the bank is for "
+                f"'{self.method}'; parameters do not transfer between methods "
+                "(--any-method tries it all the same)"
+            )
+
+    def scale(self, state: int) -> float | None:
+        """The median over references of the spread of their scores, where it is known."""
+        known = [r.scale[state] for r in self.references if state in r.scale]
+        return float(np.median(known)) if known else None
+
+    def check_scale(self, scores: Any, state: int) -> None:
+        """Warn where the scores (..., columns) spread quite unlike those of the references.
+
+        It looks at the first rows, and needs enough of them; not at tensors on a GPU.
+        """
+        expected = self.scale(state)
+        if expected is None or state == 1:
+            return
+        if is_torch(scores):
+            if scores.device.type != "cpu":  # looking at the values would stall the device
+                return
+            scores = scores.detach().reshape(-1, scores.shape[-1])[:SCALE_ROWS].double().numpy()
+        rows = scores.reshape(-1, scores.shape[-1])[:SCALE_ROWS]
+        if len(rows) < SCALE_ROWS:
+            return
+        with np.errstate(invalid="ignore"):  # scores that are not finite are not judged here
+            ratio = score_scale(rows) / expected if expected else math.nan
+        if ratio > SCALE_FACTOR or ratio < 1.0 / SCALE_FACTOR:
+            warnings.warn(
+                f"state {state}: these scores spread {ratio:.2g} times as much as those the bank "
+                "was fitted on; its parameters only hold for raw scores of the same method and "
+                "scale (logits, not probabilities)",
+                ScoreScaleWarning,
+                stacklevel=3,
+            )
+
+    # -- files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the bank as JSON, atomically."""
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Bank:
+        """Read a bank file; anything wrong in it is told with its place."""
+        data = read_json(path)
+        try:
+            return cls.from_json(data)
+        except TransilError as error:
+            raise TransilError(f"{path}: {error}") from None
+
+    def to_json(self) -> dict[str, Any]:
+        """The bank as plain values. Times are left out: the same fit gives the same bytes."""
+        transfer: dict[str, Any] = {"how": self.transfer.how}
+        if self.transfer.how == "single":
+            transfer["reference"] = self.transfer.reference
+        if self.transfer.how == "oracle":
+            transfer["choice"] = {str(s): name for s, name in self.transfer.choice.items()}
+            transfer["upper_bound"] = True
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "method": self.method,
+            "schedule": {"sizes": list(self.schedule.sizes)},
+            "correction": self.correction.name,
+            "solver": self.solver,
+            "settings": dict(self.settings),
+            "score_kind": self.score_kind,
+            "transfer": transfer,
+            "references": [_reference_to_json(r) for r in self.references],
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Bank:
+        """Read what `to_json` gave."""
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
+        if data.get("version") != VERSION:
+            raise TransilError(
+                f"bank version {data.get('version')}, but this transil reads version {VERSION}; "
+                "use the transil that wrote it, or a newer one"
+            )
+        try:
+            transfer = data["transfer"]
+            return cls(
+                correction=get_correction(_text(data, "correction")),
+                schedule=Schedule.from_json(data["schedule"]),
+                references=tuple(_reference_from_json(r) for r in data["references"]),
+                method=data["method"],
+                solver=data["solver"],
+                settings=dict(data["settings"]),
+                score_kind=_text(data, "score_kind"),
+                transfer=Transfer(
+                    transfer["how"],
+                    transfer.get("reference"),
+                    {int(s): name for s, name in transfer.get("choice", {}).items()},
+                ),
+                provenance=dict(data["provenance"]),
+            )
+        except KeyError as missing:
+            raise TransilError(f"bank: the key {missing} is missing") from None
+        except TransilError:
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            raise TransilError(f"bank: a value has the wrong form ({error})") from None
+
+    # -- checks -------------------------------------------------------------------------------
+
+    def _check_reference(self, reference: Reference) -> None:
+        wanted = list(range(2, self.schedule.states + 1))
+        if sorted(reference.pairs) != wanted:
+            missing = sorted(set(wanted) ^ set(reference.pairs))[0]
+            raise TransilError(
+                f"bank, reference '{reference.name}': state {missing} does not belong or is "
+                f"missing; the schedule ({self.schedule}) asks for states 2 to {wanted[-1]}"
+                if wanted
+                else "bank: a schedule of one state has nothing to correct"
+            )
+        for state, pairs in reference.pairs.items():
+            count = self.correction.fitted(state)
+            if len(pairs) != count:
+                raise TransilError(
+                    f"bank, reference '{reference.name}', state {state}: {len(pairs)} pairs, but "
+                    f"'{self.correction.name}' has {count}"
+                )
+
+    def _check_transfer(self) -> None:
+        if self.transfer.how not in get_args(How):
+            raise TransilError(
+                f"bank: transfer '{self.transfer.how}' is unknown; "
+                f"there are: {', '.join(get_args(How))}"
+            )
+        if self.transfer.how == "single":
+            self.reference(self.transfer.reference or "")
+        if self.transfer.how == "oracle":
+            for state in range(2, self.schedule.states + 1):
+                if state not in self.transfer.choice:
+                    raise TransilError(f"bank: the oracle names no reference for state {state}")
+                self.reference(self.transfer.choice[state])
+
+
+def load_bank(path: str | os.PathLike[str]) -> Bank:
+    """Read a bank file: `load_bank("lucir-s10.json").correct(scores, state=7)`."""
+    return Bank.load(path)
+
+
+def score_scale(scores: Any) -> float:
+    """How far scores spread: the mean over rows of the deviation across columns. (n, columns).
+
+    It does not change with a common shift of a row, which no prediction depends on.
+    """
+    return float(np.std(scores, axis=1, dtype=np.float64).mean())
+
+
+def _reference_to_json(reference: Reference) -> dict[str, Any]:
+    states = {}
+    for state, pairs in sorted(reference.pairs.items()):
+        entry: dict[str, Any] = {"alpha": pairs.alpha.tolist(), "beta": pairs.beta.tolist()}
+        if state in reference.scale:
+            entry["score_scale"] = reference.scale[state]
+        if state in reference.records:
+            record = vars(reference.records[state])
+            entry["fit"] = {k: v for k, v in record.items() if k != "seconds" and v is not None}
+        states[str(state)] = entry
+    return {"name": reference.name, "source": reference.source, "states": states}
+
+
+def _reference_from_json(data: Any) -> Reference:
+    name = _text(data, "name")
+    states = {int(state): entry for state, entry in data["states"].items()}
+    pairs = {}
+    for state, entry in states.items():
+        try:
+            pairs[state] = Pairs(entry["alpha"], entry["beta"])
+        except (TransilError, TypeError, ValueError) as error:
+            raise TransilError(f"bank, reference '{name}', state {state}: {error}") from None
+    return Reference(
+        name,
+        pairs,
+        records={
+            state: FitRecord(seconds=math.nan, **entry["fit"])
+            for state, entry in states.items()
+            if "fit" in entry
+        },
+        scale={s: float(e["score_scale"]) for s, e in states.items() if "score_scale" in e},
+        source=data["source"],
+    )
+
+
+def _text(data: Any, key: str) -> str:
+    value = data[key]
+    if not isinstance(value, str):
+        raise TransilError(f"bank: '{key}' must be a text, not {value!r}")
+    return value

@@ -1,0 +1,95 @@
+"""From references to a target: mean (the paper), median, one reference, or the oracle bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from transil.correction.alike import check_alike
+from transil.correction.bank import Bank, How, Transfer
+from transil.correction.layers import correct_groups
+from transil.correction.registry import nearest
+from transil.errors import TransilError
+from transil.files import digest
+from transil.scores import ScoreStore
+
+
+def merge(banks: Sequence[Bank]) -> Bank:
+    """One bank with the references of all; they must be of one kind, fitted in one way."""
+    if not banks:
+        raise TransilError("transfer: no bank was given")
+    first = banks[0]
+    for number, bank in enumerate(banks[1:], start=2):
+        remedy = "only banks fitted in the same way can be joined"
+        check_alike(_facts(first), _facts(bank), ("the first bank", f"bank {number}"), remedy)
+    if len(banks) == 1:
+        return first
+    provenance = {
+        **first.provenance,
+        "config_hash": digest([bank.provenance.get("config_hash") for bank in banks]),
+        "datasets": [name for bank in banks for name in bank.provenance.get("datasets", [])],
+    }
+    return replace(
+        first,
+        references=tuple(reference for bank in banks for reference in bank.references),
+        transfer=Transfer(),
+        provenance=provenance,
+    )
+
+
+def transfer(
+    banks: Bank | Sequence[Bank],
+    how: How = "mean",
+    *,
+    reference: str | None = None,
+    target: ScoreStore | None = None,
+    split: str = "test",
+) -> Bank:
+    """Join the references of some banks and say how they become the target's pairs.
+
+    - `mean` (the paper, Sec. 3.3) and `median` over references, for each state and group;
+    - `single`: the pairs of the one called `reference`;
+    - `oracle`: for each state the reference that is best on the target's own test labels
+      (`target`, `split`). It looks at what it is judged by: an upper bound, not a method.
+    """
+    bank = merge([banks] if isinstance(banks, Bank) else banks)
+    if how not in get_args(How):
+        raise TransilError(f"transfer: '{how}' is unknown; {nearest(how, get_args(How))}")
+    if how == "single" and reference is None:
+        names = ", ".join(r.name for r in bank.references)
+        raise TransilError(f"transfer: 'single' needs the name of a reference ({names})")
+    if how == "oracle":
+        if target is None:
+            raise TransilError("transfer: 'oracle' needs the target's score store with test labels")
+        return replace(bank, transfer=Transfer("oracle", choice=_best(bank, target, split)))
+    return replace(bank, transfer=Transfer(how, reference if how == "single" else None))
+
+
+def _facts(bank: Bank) -> dict[str, Any]:
+    return {
+        "method": bank.method,
+        "schedule": bank.schedule.sizes,
+        "correction": bank.correction.name,
+        "solver": bank.solver,
+        "settings": bank.settings,
+        "score kind": bank.score_kind,
+    }
+
+
+def _best(bank: Bank, target: ScoreStore, split: str) -> dict[int, str]:
+    """The name of the reference with the best accuracy on the target, for each state.
+
+    A target that has not reached the last states is given the first reference there.
+    """
+    bank.check_store(target)
+    choice = dict.fromkeys(range(2, bank.schedule.states + 1), bank.references[0].name)
+    for state in target.require(split)[1:]:
+        data = target.get(split, state)
+        accuracy = {}
+        for reference in bank.references:
+            pairs = bank.correction.applied(reference.pairs, state)
+            scores = correct_groups(data.scores, pairs.alpha, pairs.beta, bank.schedule, state)
+            accuracy[reference.name] = float((scores.argmax(axis=1) == data.columns).mean())
+        choice[state] = max(accuracy, key=accuracy.__getitem__)
+    return choice

@@ -1,0 +1,53 @@
+"""What several test files share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transil import Schedule, ScoreStore
+from transil.correction.layers import Correction
+from transil.correction.objective import Problem
+from transil.synthetic import biased_scores
+
+UNEQUAL = [50, 10, 5, 1, 34]
+
+
+def unequal_store(seed: int = 0, **options: Any) -> ScoreStore:
+    """A small store with groups of very different sizes."""
+    return biased_scores("50,10,5,1,34", seed=seed, images_per_class=4, **options)
+
+
+def random_problem(
+    correction: Correction, sizes: list[int], rows: int = 60, seed: int = 0, scale: float = 2.0
+) -> Problem:
+    """A fitting problem with signal, noise and a lifted newest group."""
+    random = np.random.default_rng(seed)
+    schedule = Schedule.from_sizes(sizes)
+    columns = random.integers(0, sum(sizes), rows)
+    scores = random.normal(0.0, scale, (rows, sum(sizes)))
+    scores[np.arange(rows), columns] += scale
+    scores[:, schedule.group_columns(len(sizes))] += scale
+    return Problem(scores, columns, schedule, len(sizes), correction)
+
+
+def run_transil(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The real command line, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "transil", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=120,
+    )
+
+
+def ok(*words: str | Path, cwd: Path | None = None) -> str:
+    """Run a command that must succeed; its stdout."""
+    done = run_transil(*words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from support import UNEQUAL, unequal_store
+from transil import (
+    Bank,
+    Penalty,
+    Schedule,
+    ScoreScaleWarning,
+    TransilError,
+    evaluate,
+    fit,
+    load_bank,
+    transfer,
+)
+from transil.correction import Pairs, Reference, Transfer, correct_groups, get_correction, merge
+from transil.synthetic import biased_scores
+
+
+def _bank(seeds: tuple[int, ...] = (1, 2, 3), correction: str = "adbic", **settings: Any) -> Bank:
+    stores = [unequal_store(seed, splits=("val",)) for seed in seeds]
+    return fit(stores, correction=correction, **settings)
+
+
+@pytest.fixture(scope="module")
+def bank() -> Bank:
+    return _bank()
+
+
+@pytest.mark.parametrize("correction", ["adbic", "bic", "bic-past", "bic-all"])
+@pytest.mark.parametrize("solver", ["newton", "authors", "paper"])
+def test_a_file_keeps_everything(tmp_path: Path, correction: str, solver: str) -> None:
+    settings = {} if solver == "newton" else {"epochs": 2}
+    bank = _bank((1,), correction, solver=solver, **settings)
+    bank.save(tmp_path / "a.json")
+    again = load_bank(tmp_path / "a.json")
+    again.save(tmp_path / "b.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    assert again.to_json() == bank.to_json()
+    for state in range(1, 6):
+        assert again.applied(state) == bank.applied(state)
+
+
+def test_the_same_fit_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        _bank((1, 2), solver="paper", epochs=3).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_it_tells_where_it_comes_from(bank: Bank) -> None:
+    data = bank.to_json()
+    assert data["format"] == "transil-bank"
+    assert data["version"] == 1
+    assert data["method"] == "generated"
+    assert data["schedule"] == {"sizes": UNEQUAL}
+    assert data["solver"] == "newton"
+    assert data["settings"]["penalty"] == {"alpha": 0.0025, "beta": 0.0525}
+    assert data["score_kind"] == "logit"
+    assert data["provenance"]["datasets"] == ["generated-1", "generated-2", "generated-3"]
+    assert len(data["provenance"]["config_hash"]) == 64
+    assert data["provenance"]["versions"]["transil"]
+    first = data["references"][0]["states"]["5"]
+    assert first["fit"]["converged"] is True
+    assert first["fit"]["gradient_norm"] <= 1e-8
+    assert first["score_scale"] > 0
+
+
+def test_config_hash_follows_the_settings_and_the_data() -> None:
+    def config_hash(bank: Bank) -> str:
+        return str(bank.provenance["config_hash"])
+
+    base = config_hash(_bank((1,)))
+    assert base == config_hash(_bank((1,)))
+    assert base != config_hash(_bank((2,)))
+    assert base != config_hash(_bank((1,), penalty=Penalty(0, 0)))
+    assert base != config_hash(_bank((1,), "bic"))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_correct_gives_back_what_it_gets(bank: Bank, kind: Any) -> None:
+    scores = unequal_store(9).get("test", 4).scores
+    better = bank.correct(kind(np.array(scores)), state=4)
+    assert type(better) is type(kind(np.array(scores)))
+    pairs = bank.applied(4)
+    expected = correct_groups(scores, pairs.alpha, pairs.beta, Schedule.of(UNEQUAL), 4)
+    np.testing.assert_allclose(np.asarray(better), expected, rtol=1e-6, atol=1e-6)
+    # The number of columns tells the state.
+    np.testing.assert_array_equal(np.asarray(bank.correct(kind(np.array(scores)))), better)
+
+
+def test_correct_accepts_any_leading_shape(bank: Bank) -> None:
+    scores = np.random.default_rng(0).normal(size=(2, 3, 60))
+    single = bank.correct(scores[1, 2], state=2)
+    np.testing.assert_array_equal(bank.correct(scores, state=2)[1, 2], single)
+
+
+def test_state_one_is_never_changed(bank: Bank) -> None:
+    scores = np.random.default_rng(0).normal(size=(4, 50))
+    np.testing.assert_array_equal(bank.correct(scores, state=1), scores)
+
+
+def test_wrong_state_is_told(bank: Bank) -> None:
+    with pytest.raises(TransilError, match="60 columns, but state 3 has 65"):
+        bank.correct(np.zeros((2, 60)), state=3)
+    with pytest.raises(TransilError, match="states 1 to 5"):
+        bank.correct(np.zeros((2, 60)), state=6)
+
+
+def test_it_improves_a_target_it_has_never_seen(bank: Bank) -> None:
+    target = unequal_store(50, splits=("test",))
+    raw, corrected = evaluate(target), evaluate(target, bank)
+    gain = corrected.average_incremental_accuracy - raw.average_incremental_accuracy
+    assert gain > 0.03
+
+
+def test_scores_on_another_scale_warn(bank: Bank) -> None:
+    scores = biased_scores("50,10,5,1,34", seed=7, images_per_class=6, splits=("test",))
+    good = np.array(scores.get("test", 5).scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bank.correct(good, 5)
+        bank.correct(torch.from_numpy(good), 5)
+        bank.correct(good[:4] * 100, 5)  # too few rows to judge
+    with pytest.warns(ScoreScaleWarning, match="1e\\+02 times as much"):
+        bank.correct(good * 100, 5)
+    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
+        bank.correct(torch.from_numpy(good).softmax(dim=1), 5)
+
+
+# -- transfer ----------------------------------------------------------------------------------
+
+
+def test_mean_and_median_over_references(bank: Bank) -> None:
+    alpha = np.stack([reference.pairs[4].alpha for reference in bank.references])
+    assert bank.transfer.how == "mean"
+    np.testing.assert_allclose(bank.pairs(4).alpha, alpha.mean(axis=0))
+    np.testing.assert_allclose(transfer(bank, "median").pairs(4).alpha, np.median(alpha, axis=0))
+
+
+def test_single_and_subsets(bank: Bank) -> None:
+    one = transfer(bank, "single", reference="generated-2")
+    assert one.pairs(3) == bank.reference("generated-2").pairs[3]
+    two = bank.subset(["generated-1", "generated-3"])
+    assert [r.name for r in two.references] == ["generated-1", "generated-3"]
+    betas = [bank.reference(n).pairs[3].beta for n in ("generated-1", "generated-3")]
+    np.testing.assert_allclose(two.pairs(3).beta, np.mean(betas, axis=0))
+
+
+def test_oracle_takes_the_best_reference_of_each_state(bank: Bank, tmp_path: Path) -> None:
+    target = unequal_store(50, splits=("test",))
+    oracle = transfer(bank, "oracle", target=target)
+    accuracies = {
+        r.name: [
+            s.accuracy for s in evaluate(target, transfer(bank, "single", reference=r.name)).states
+        ]
+        for r in bank.references
+    }
+    best = [s.accuracy for s in evaluate(target, oracle).states]
+    assert best == [max(a[i] for a in accuracies.values()) for i in range(5)]
+    assert len(set(oracle.transfer.choice.values())) > 1  # the choice is made state by state
+    oracle.save(tmp_path / "o.json")
+    assert oracle.to_json()["transfer"]["upper_bound"] is True
+    assert load_bank(tmp_path / "o.json").transfer.choice == oracle.transfer.choice
+
+
+def test_oracle_of_bic_all_uses_whole_histories() -> None:
+    bank = _bank(correction="bic-all")
+    target = unequal_store(50, splits=("test",))
+    oracle = transfer(bank, "oracle", target=target)
+    chosen = bank.reference(oracle.transfer.choice[5])
+    assert oracle.applied(5) == bank.correction.applied(chosen.pairs, 5)
+
+
+def test_banks_are_joined_only_if_made_alike(bank: Bank) -> None:
+    one, two = _bank((1,)), _bank((2,))
+    joined = merge([one, two])
+    assert [r.name for r in joined.references] == ["generated-1", "generated-2"]
+    assert joined.provenance["datasets"] == ["generated-1", "generated-2"]
+    with pytest.raises(TransilError, match="two references are called 'generated-1'"):
+        merge([one, one])
+    for other, what in (
+        (_bank((2,), "bic"), "correction"),
+        (_bank((2,), solver="authors", epochs=1), "solver"),
+        (_bank((2,), penalty=Penalty(0, 0)), "settings"),
+        (replace(two, method="lwf"), "method"),
+        (fit(biased_scores("20/4", seed=1)), "schedule"),
+    ):
+        with pytest.raises(TransilError, match=f"bank 2: its {what} is not that of the first"):
+            transfer([one, other])
+
+
+def test_transfer_mistakes_are_told(bank: Bank) -> None:
+    with pytest.raises(TransilError, match="did you mean 'mean'"):
+        transfer(bank, "meen")  # type: ignore[arg-type]
+    with pytest.raises(TransilError, match="needs the name of a reference"):
+        transfer(bank, "single")
+    with pytest.raises(TransilError, match="no reference 'x'"):
+        transfer(bank, "single", reference="x")
+    with pytest.raises(TransilError, match="needs the target's score store"):
+        transfer(bank, "oracle")
+    with pytest.raises(TransilError, match="no bank"):
+        transfer([])
+
+
+# -- does it fit the store? --------------------------------------------------------------------
+
+
+def test_a_bank_of_another_schedule_or_method_is_refused(bank: Bank) -> None:
+    with pytest.raises(TransilError, match="is not the bank's"):
+        evaluate(biased_scores("20/4"), bank)
+    other = unequal_store(5)
+    other.method = "lwf"
+    with pytest.raises(TransilError, match="from 'lwf', the bank is for 'generated'"):
+        evaluate(other, bank)
+    assert evaluate(other, bank, same_method=False).states
+
+
+def test_a_model_in_an_early_state_can_use_a_longer_bank(bank: Bank) -> None:
+    early = biased_scores("50,10,5", seed=5, images_per_class=4)
+    assert len(evaluate(early, bank).states) == 3
+
+
+# -- files that are wrong ----------------------------------------------------------------------
+
+
+def _broken(change: Any) -> Any:
+    data = copy.deepcopy(_bank((1,)).to_json())
+    change(data)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.update(format="x"), "not a bank"),
+        (lambda d: d.update(version=2), "bank version 2, but this transil reads version 1"),
+        (lambda d: d.pop("settings"), "the key 'settings' is missing"),
+        (lambda d: d.update(references=[]), "no references"),
+        (lambda d: d.update(correction="nix"), "correction 'nix' is unknown"),
+        (lambda d: d.update(correction=3), "'correction' must be a text"),
+        (lambda d: d.update(schedule={"sizes": [50, 10]}), "state 3 does not belong"),
+        (lambda d: d["references"][0]["states"].pop("3"), "state 3 does not belong or is missing"),
+        (
+            lambda d: d["references"][0]["states"]["3"]["alpha"].pop(),
+            "reference 'generated-1', state 3: pairs: 2 values of alpha but 3 of beta",
+        ),
+        (
+            lambda d: d["references"][0]["states"]["3"].update(alpha=[1.0], beta=[0.0]),
+            "state 3: 1 pairs, but 'adbic' has 3",
+        ),
+        (
+            lambda d: d["references"][0]["states"]["3"].update(alpha=["a", 1, 1]),
+            "state 3: could not convert",
+        ),
+        (lambda d: d["transfer"].update(how="magic"), "transfer 'magic' is unknown"),
+        (lambda d: d["transfer"].update(how="single"), "no reference"),
+        (lambda d: d["transfer"].update(how="oracle"), "no reference for state 2"),
+        (lambda d: d.update(references=3), "wrong form"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told(change: Any, words: str) -> None:
+    with pytest.raises(TransilError, match=words) as raised:
+        Bank.from_json(_broken(change))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_bank_by_hand() -> None:
+    pairs = {2: Pairs(np.array([0.5]), np.array([-1.0]))}
+    bank = Bank(get_correction("bic"), Schedule.of("4/2"), (Reference("mine", pairs),))
+    assert bank.transfer == Transfer("mean")
+    corrected = bank.correct(np.array([[1.0, 2.0, 3.0, 4.0]]), state=2)
+    np.testing.assert_allclose(corrected, [[1.0, 2.0, 0.5, 1.0]])
