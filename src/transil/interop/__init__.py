@@ -1,0 +1,1 @@
+"""Scores and banks from other tools: the authors' release, NumPy and torch files."""

@@ -1,0 +1,116 @@
+"""Scores from plain NumPy files: a folder of .npy files or one .npz, states counted from 1.
+
+`scores_{split}_{state}` (n, columns) and `labels_{split}_{state}` (n,), as files with the ending
+.npy in a folder, or as arrays in an .npz file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transil.errors import TransilError
+from transil.files import told
+from transil.schedule import Schedule
+from transil.scores import ScoreStore
+
+ARRAY = re.compile(r"(scores|labels)_([A-Za-z0-9_]+)_(\d+)")
+MAGIC = b"\x93NUMPY"
+
+
+def import_scores(
+    path: str | os.PathLike[str],
+    *,
+    schedule: Schedule | None = None,
+    method: str | None = None,
+    dataset: str | None = None,
+    kind: str = "logit",
+) -> ScoreStore:
+    """Read a folder of .npy files or an .npz file into a store in memory.
+
+    Without a schedule, group sizes are how many columns each state adds, labels 0, 1, ...
+    """
+    source = Path(path)
+    arrays = _arrays(source)
+    matches = [match for name in arrays if (match := ARRAY.fullmatch(name))]
+    found = sorted((m[2], int(m[3])) for m in matches if m[1] == "scores")
+    if not found:
+        raise TransilError(
+            f"{source}: no arrays scores_SPLIT_STATE in it, such as scores_test_1 and "
+            "labels_test_1 (states count from 1)"
+        )
+    data: dict[str, dict[int, tuple[NDArray[Any], NDArray[Any]]]] = {}
+    for split, state in found:
+        name = f"labels_{split}_{state}"
+        if name not in arrays:
+            raise TransilError(f"{source}: {name} is missing beside scores_{split}_{state}")
+        data.setdefault(split, {})[state] = (arrays[f"scores_{split}_{state}"], arrays[name])
+    if schedule is None:
+        schedule = _schedule_from_columns(source, data)
+    return ScoreStore.from_arrays(data, schedule, method=method, dataset=dataset, kind=kind)
+
+
+def load_array(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """One .npy file, memory-mapped; files with Python objects are refused, never unpickled."""
+    with told(f"cannot read {path}"):
+        with open(path, "rb") as file:
+            magic = file.read(len(MAGIC))
+        if magic != MAGIC:
+            raise TransilError(f"{path}: not a plain .npy file")
+        try:
+            return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        except (ValueError, EOFError) as error:
+            raise TransilError(f"{path}: not a plain .npy file ({_first_line(error)})") from None
+
+
+def _arrays(source: Path) -> dict[str, NDArray[Any]]:
+    """The arrays scores_... and labels_... by name; those of a folder are mapped, not read."""
+    if source.is_dir():
+        wanted = (f for f in sorted(source.glob("*.npy")) if ARRAY.fullmatch(f.stem))
+        return {file.stem: load_array(file) for file in wanted}
+    with told(f"cannot read {source}"), open(source, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise TransilError(f"{source}: neither a folder of .npy files nor an .npz file")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files if ARRAY.fullmatch(name)}
+        except Exception as error:  # zlib, zipfile and NumPy each have their own
+            raise TransilError(f"{source}: a damaged .npz file ({_first_line(error)})") from None
+
+
+def _schedule_from_columns(
+    source: Path, data: Mapping[str, Mapping[int, tuple[NDArray[Any], NDArray[Any]]]]
+) -> Schedule:
+    columns: dict[int, int] = {}
+    for split, states in data.items():
+        for state, (scores, _) in states.items():
+            if scores.ndim != 2:
+                raise TransilError(
+                    f"{source}: scores_{split}_{state} has shape {scores.shape}, "
+                    "not (rows, columns)"
+                )
+            if columns.setdefault(state, scores.shape[1]) != scores.shape[1]:
+                raise TransilError(
+                    f"{source}: scores_{split}_{state} has {scores.shape[1]} columns, another "
+                    f"split of state {state} has {columns[state]}"
+                )
+    counts = [columns.get(state, 0) for state in range(1, max(columns) + 1)]
+    sizes = np.diff([0, *counts])
+    if 0 in counts or min(columns) < 1 or (sizes < 1).any():
+        raise TransilError(
+            f"{source}: the group sizes cannot be read off the column counts {counts} of the "
+            "states 1, 2, ...; give them with --schedule"
+        )
+    return Schedule.from_sizes(sizes.tolist())
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

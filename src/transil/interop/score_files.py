@@ -1,0 +1,83 @@
+"""One file of scores in, one file of corrected scores out; larger than memory where need be."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
+from transil.correction.bank import Bank
+from transil.correction.layers import BLOCK, correct_groups
+from transil.correction.solvers import Progress, no_progress
+from transil.errors import TransilError
+from transil.files import atomic_file, reserve
+from transil.interop.numpy_files import load_array
+from transil.interop.torch_files import load_tensor
+
+TORCH = (".pt", ".pth", ".ckpt")
+
+
+def correct_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    bank: Bank,
+    state: int | None = None,
+    progress: Progress = no_progress,
+) -> tuple[int, int]:
+    """Correct a file of scores (rows, columns) into another; returns (state, rows).
+
+    `.npy` is read through a memory map and written block by block, so that memory stays small;
+    torch files hold one tensor and are read with the safe loader. The ending of `target` says
+    what is written.
+    """
+    source, target = Path(source), Path(target)
+    for path in (source, target):
+        if path.suffix not in (".npy", *TORCH):
+            raise TransilError(
+                f"{path}: unknown kind of file; scores are .npy or torch files ({', '.join(TORCH)})"
+            )
+    scores = _read(source)
+    if state is None:
+        state = bank.schedule.state_with(scores.shape[1])
+    bank.schedule.check_columns(scores.shape[1], state, str(source))
+    if target.suffix in TORCH:
+        import torch
+
+        check_finite(scores, f"{source}, state {state}")
+        with atomic_file(target, durable=False) as file:
+            torch.save(torch.from_numpy(bank.correct(scores, state)), file)
+    else:
+        bank.check_scale(scores, state)
+        _write_npy(source, target, scores, bank, state, progress)
+    return state, len(scores)
+
+
+def _read(source: Path) -> FloatArray:
+    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+    check_scores(scores, str(source))
+    if scores.ndim != 2:
+        raise TransilError(
+            f"{source}: expected a table (rows, columns), found shape {scores.shape}"
+        )
+    return scores
+
+
+def _write_npy(
+    source: Path, target: Path, scores: FloatArray, bank: Bank, state: int, progress: Progress
+) -> None:
+    pairs = bank.applied(state)
+    rows = max(1, BLOCK // scores.shape[1])
+    buffer = np.empty((min(rows, len(scores)), scores.shape[1]), dtype=scores.dtype)
+    with atomic_file(target, durable=False) as file:
+        header = {"descr": scores.dtype.str, "fortran_order": False, "shape": scores.shape}
+        np.lib.format.write_array_header_2_0(file, header)
+        reserve(file, file.tell() + scores.nbytes)
+        for start in range(0, len(scores), rows):
+            block = scores[start : start + rows]
+            check_finite(block, f"{source}, state {state}", first_row=start)
+            out = buffer[: len(block)]
+            correct_groups(block, pairs.alpha, pairs.beta, bank.schedule, state, out)
+            file.write(out.data)
+            progress(min(1.0, (start + rows) / len(scores)))
