@@ -1,0 +1,21 @@
+"""The command `transil`. Everything it does is a call of the library."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, or 2 for bad input."""
+    try:
+        from transil.cli.app import run
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("typer", "rich"):
+            raise
+        print(
+            "transil: the command line needs typer and rich; run: pip install 'transil[cli]'",
+            file=sys.stderr,
+        )
+        return 2
+    return run(args)

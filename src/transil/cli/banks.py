@@ -1,0 +1,288 @@
+"""Commands on banks: import-bank, fit, transfer, bank show, bank compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from transil.cli.output import (
+    note,
+    print_facts,
+    print_json,
+    print_matrix,
+    print_table,
+    progress_bar,
+    say,
+)
+from transil.correction.bank import Bank, How, load_bank
+from transil.correction.fitting import fit
+from transil.correction.objective import Penalty
+from transil.correction.registry import CORRECTIONS, SOLVERS
+from transil.correction.transfers import transfer
+from transil.errors import TransilError
+from transil.schedule import Schedule
+from transil.scores import ScoreStore
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this file."""
+    app.command("import-bank", short_help="Released parameters into a bank.")(import_bank)
+    app.command("fit", short_help="Fit a correction on references.")(fit_command)
+    app.command("transfer", short_help="From references to a target.")(transfer_command)
+    bank = typer.Typer(help="Look at banks.", no_args_is_help=True, rich_markup_mode=None)
+    bank.command("show", short_help="What a bank is, its alpha and beta.")(show)
+    bank.command("compare", short_help="How far two banks are apart.")(compare)
+    app.add_typer(bank, name="bank")
+
+
+def import_bank(
+    source: Annotated[Path, typer.Argument(help="Folder of bic_model_{t}.ckpt files.")],
+    output: Output,
+    form: Annotated[str, typer.Option("--format", help="Only 'dkt', the authors' layout.")] = "dkt",
+    method: Annotated[str | None, typer.Option(help="The method they are for.")] = None,
+    correction: Annotated[
+        str, typer.Option(help=f"What they are: {', '.join(CORRECTIONS.names())}.")
+    ] = "adbic",
+    classes: Annotated[int, typer.Option(help="Number of classes, in equal groups.")] = 100,
+    schedule: Annotated[
+        str | None, typer.Option(help="Group sizes where they differ, '50,10,5,1,34'.")
+    ] = None,
+) -> None:
+    """Bring correction parameters of the authors' release into a bank.
+
+    \b
+    Examples:
+      transil import-bank bic_models_lucir_s10 --format dkt --method lucir -o lucir-s10.json
+    """
+    from transil.interop import dkt
+
+    if form != "dkt":
+        raise TransilError(f"--format '{form}' is unknown; banks are imported from 'dkt'")
+    bank = dkt.import_bank(
+        source,
+        method=method,
+        correction=correction,
+        classes=classes,
+        schedule=Schedule.of(schedule) if schedule else None,
+    )
+    bank.save(output)
+    say(f"{output}: {bank.correction.name} for {bank.method or 'unnamed'}, {bank.schedule}")
+
+
+def fit_command(
+    stores: Annotated[list[Path], typer.Argument(help="Score stores of references.")],
+    output: Output,
+    split: Annotated[str, typer.Option(help="The split to fit on.")] = "val",
+    correction: Annotated[
+        str, typer.Option(help=f"One of: {', '.join(CORRECTIONS.names())}.")
+    ] = "adbic",
+    solver: Annotated[str, typer.Option(help=f"One of: {', '.join(SOLVERS.names())}.")] = "newton",
+    penalty_alpha: Annotated[
+        float, typer.Option(help="c of the penalty c * alpha^2.")
+    ] = Penalty().alpha,
+    penalty_beta: Annotated[
+        float, typer.Option(help="c of the penalty c * beta^2.")
+    ] = Penalty().beta,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the shuffling, for 'paper' and 'adam'.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="For 'authors' (200), 'paper' (300) and 'adam'.")
+    ] = None,
+    name: Annotated[
+        list[str] | None, typer.Option(help="Name of each reference, in order; repeat it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The fit records as JSON.")] = False,
+) -> None:
+    """Fit a correction on the scores of references and keep it as a bank.
+
+    'newton' finds the exact optimum, 'authors' repeats the released recipe, 'paper' the text of
+    the paper. They give different accuracies: the bank says which one made it.
+
+    \b
+    Examples:
+      transil fit runs/lucir --split val --correction adbic --solver newton -o my-bank.json
+      transil fit runs/ref1 runs/ref2 runs/ref3 --solver authors -o bank.json
+      transil fit runs/ref1 --penalty-alpha 0 --penalty-beta 0 -o exact.json
+    """
+    opened = [ScoreStore.open(store) for store in stores]
+    settings: dict[str, Any] = {"penalty": Penalty(penalty_alpha, penalty_beta)}
+    settings |= {k: v for k, v in (("seed", seed), ("epochs", epochs)) if v is not None}
+    total = sum(max(0, store.schedule.states - 1) for store in opened)
+    finished: set[tuple[str, int]] = set()
+    with progress_bar(total) as update:
+
+        def watch(reference: str, state: int, fraction: float) -> None:
+            if fraction >= 1.0:
+                finished.add((reference, state))
+            done = len(finished) + (fraction if fraction < 1.0 else 0.0)
+            update(done, f"{reference}, state {state}")
+
+        bank = fit(
+            opened,
+            split=split,
+            correction=correction,
+            solver=solver,
+            names=name or None,
+            watch=watch,
+            **settings,
+        )
+    bank.save(output)
+    if as_json:
+        print_json({r.name: {s: vars(x) for s, x in r.records.items()} for r in bank.references})
+        return
+    for reference in bank.references:
+        _print_records(bank, reference.name)
+    say(f"{output}: {bank.correction.name}, {len(bank.references)} reference(s), {bank.schedule}")
+
+
+def transfer_command(
+    banks: Annotated[list[Path], typer.Argument(help="Banks of references, fitted in one way.")],
+    output: Output,
+    how: Annotated[str, typer.Option(help="mean (the paper), median, single or oracle.")] = "mean",
+    reference: Annotated[str | None, typer.Option(help="For 'single': which one.")] = None,
+    target: Annotated[
+        Path | None, typer.Option(help="For 'oracle': the target's score store.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="For 'oracle': the split with test labels.")] = "test",
+) -> None:
+    """Join the references of some banks and choose how they are transferred to a target.
+
+    'oracle' takes, for each state, the reference that does best on the target's test labels: an
+    upper bound for comparison, never a result.
+
+    \b
+    Examples:
+      transil transfer ref1.json ref2.json ref3.json --how mean -o bank.json
+      transil transfer bank.json --how single --reference ref2 -o one.json
+      transil transfer bank.json --how oracle --target runs/target -o bound.json
+    """
+    store = ScoreStore.open(target) if target else None
+    wanted: How = how  # type: ignore[assignment]  # transfer() checks it
+    loaded = [load_bank(bank) for bank in banks]
+    result = transfer(loaded, wanted, reference=reference, target=store, split=split)
+    result.save(output)
+    if how == "oracle":
+        note("note: the oracle looks at the target's test labels: an upper bound, not a result")
+        rows = [[f"{s}", name] for s, name in sorted(result.transfer.choice.items())]
+        print_table("best reference per state", ["state", "reference"], rows)
+    say(f"{output}: {how} of {len(result.references)} reference(s), {result.schedule}")
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="A bank file.")],
+    reference: Annotated[
+        str | None, typer.Option(help="Show this reference instead of the transferred pairs.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What is applied, as JSON.")] = False,
+) -> None:
+    """Show what a bank is for, where it comes from, and its alpha and beta.
+
+    \b
+    Examples:
+      transil bank show lucir-s10.json
+      transil bank show bank.json --reference ref2
+    """
+    bank = load_bank(path)
+    if reference:
+        bank = transfer(bank, "single", reference=reference)
+    states = range(2, bank.schedule.states + 1)
+    applied = {s: bank.applied(s) for s in states}
+    if as_json:
+        print_json(
+            {s: {"alpha": p.alpha.tolist(), "beta": p.beta.tolist()} for s, p in applied.items()}
+        )
+        return
+    print_facts(str(path), _facts(bank))
+    print_matrix("alpha", [applied[s].alpha.tolist() for s in states], ".4f", 7)
+    print_matrix("beta", [applied[s].beta.tolist() for s in states], "+.3f", 7)
+    for item in bank.references:
+        if item.records and (reference is None or item.name == reference):
+            _print_records(bank, item.name)
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A bank file.")],
+    second: Annotated[Path, typer.Argument(help="Another.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON.")] = False,
+) -> None:
+    """Compare what two banks apply: facts that differ, and how far alpha and beta are apart.
+
+    \b
+    Examples:
+      transil bank compare newton.json authors.json
+    """
+    a, b = load_bank(first), load_bank(second)
+    if a.schedule.sizes != b.schedule.sizes:
+        raise TransilError(
+            f"{second}: its schedule ({b.schedule}) is not that of {first} ({a.schedule}); "
+            "pairs of different schedules cannot be compared"
+        )
+    facts, others = _facts(a), _facts(b)
+    differ = {key: [facts[key], others[key]] for key in facts if facts[key] != others[key]}
+    rows = []
+    for state in range(2, a.schedule.states + 1):
+        x, y = a.applied(state), b.applied(state)
+        alpha, beta = y.alpha - x.alpha, y.beta - x.beta
+        rows.append({
+            "state": state,
+            "alpha_largest": float(np.abs(alpha).max()),
+            "alpha_rms": float(np.sqrt(np.mean(alpha**2))),
+            "beta_largest": float(np.abs(beta).max()),
+            "beta_rms": float(np.sqrt(np.mean(beta**2))),
+        })  # fmt: skip
+    if as_json:
+        print_json({"facts": differ, "states": rows})
+        return
+    if differ:
+        columns = ["", first.name, second.name]
+        print_table("what differs", columns, [[key, *pair] for key, pair in differ.items()])
+    headings = ["state", "largest alpha", "rms alpha", "largest beta", "rms beta"]
+    cells = [[f"{v:.4f}" if isinstance(v, float) else f"{v}" for v in row.values()] for row in rows]
+    print_table("differences of the applied pairs", headings, cells)
+
+
+def _facts(bank: Bank) -> dict[str, str]:
+    penalty = bank.settings.get("penalty", {})
+    how = bank.transfer.how + (" (upper bound)" if bank.transfer.how == "oracle" else "")
+    names = [reference.name for reference in bank.references]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return {
+        "method": bank.method or "not given",
+        "schedule": str(bank.schedule),
+        "correction": f"{bank.correction.name}: {bank.correction.summary}",
+        "solver": bank.solver or "not given",
+        "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
+        "scores": bank.score_kind,
+        "transfer": how,
+        "references": shown,
+        "made by": _made_by(bank),
+    }
+
+
+def _made_by(bank: Bank) -> str:
+    versions = bank.provenance.get("versions", {})
+    return f"transil {versions['transil']}" if "transil" in versions else "not given"
+
+
+def _print_records(bank: Bank, name: str) -> None:
+    reference = bank.reference(name)
+    headings = ["state", "objective", "gradient", "iterations", "kept", "converged", "seconds"]
+    rows = [
+        [
+            f"{state}",
+            f"{r.objective:.5f}",
+            f"{r.gradient_norm:.1e}",
+            f"{r.iterations}",
+            "-" if r.kept is None else f"{r.kept}",
+            {None: "not sought", True: "yes", False: "NO"}[r.converged],
+            "-" if np.isnan(r.seconds) else f"{r.seconds:.2f}",
+        ]
+        for state, r in sorted(reference.records.items())
+    ]
+    print_table(f"fit of {name} by {bank.solver}", headings, rows)

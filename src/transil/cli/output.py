@@ -1,0 +1,120 @@
+"""Tables that fit a terminal, JSON and CSV for machines, and progress bars on stderr."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+stdout = Console(highlight=False)
+stderr = Console(stderr=True, highlight=False)
+
+
+def print_json(data: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows of one shape as CSV on stdout; None and NaN are empty cells."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: "" if _missing(v) else v for k, v in row.items()})
+    print(text.getvalue(), end="")
+
+
+def print_table(title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; the first column is flush left, numbers flush right."""
+    if title:
+        stdout.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for position, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if position == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    stdout.print(table)
+
+
+def print_facts(title: str, facts: Mapping[str, str]) -> None:
+    """Names and values, one pair a line."""
+    stdout.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
+    width = max(len(name) for name in facts)
+    for name, value in facts.items():
+        say(f"  {name:<{width}}  {value}")
+    stdout.print()
+
+
+def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: int) -> None:
+    """One row per state, one column per group; as many groups side by side as the screen holds.
+
+    `form` formats a value, `cell` is the width of a column. Rows may have different lengths.
+    """
+    first_state = 1 + max(len(row) for row in rows) - len(rows)
+    room = max(1, (stdout.width - 8) // cell)
+    groups = max(len(row) for row in rows)
+    for start in range(0, groups, room):
+        stop = min(start + room, groups)
+        part = f", groups {start + 1} to {stop}" if groups > room else ""
+        lines = ["".join(f"{k:>{cell}}" for k in range(start + 1, stop + 1))]
+        labels = ["group"]
+        for state, row in enumerate(rows, start=first_state):
+            if len(row) > start:
+                labels.append(f"state {state}")
+                values = ("" if _missing(v) else format(v, form) for v in row[start:stop])
+                lines.append("".join(f"{text:>{cell}}" for text in values))
+        stdout.print(f"[bold]{escape(title)}{part}[/]")
+        for label, line in zip(labels, lines, strict=True):
+            stdout.print(f"{label:<8}{line}", soft_wrap=True, markup=False)
+        stdout.print()
+
+
+def say(text: str) -> None:
+    """One line of plain text on stdout, never wrapped."""
+    stdout.print(text, soft_wrap=True, markup=False)
+
+
+def note(text: str) -> None:
+    """One line on stderr, for what is not a result."""
+    stderr.print(text, soft_wrap=True, markup=False)
+
+
+def percent(value: float, sign: bool = False) -> str:
+    """0.3370 as 33.70; with `sign`, +8.49."""
+    return "-" if _missing(value) else f"{100 * value:{'+' if sign else ''}.2f}"
+
+
+@contextmanager
+def progress_bar(total: float) -> Iterator[Any]:
+    """A bar on stderr with elapsed and remaining time; silent where stderr is no terminal.
+
+    Gives a function update(done, text).
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=stderr, transient=True, disable=not stderr.is_terminal
+    ) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda done, text: progress.update(task, completed=done, description=escape(text))
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float | np.floating) and math.isnan(value))

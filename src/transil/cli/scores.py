@@ -1,0 +1,275 @@
+"""Commands on scores: import-scores, evaluate, correct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from transil.cli.output import (
+    note,
+    percent,
+    print_csv,
+    print_json,
+    print_matrix,
+    print_table,
+    progress_bar,
+    say,
+)
+from transil.correction.bank import Bank, load_bank
+from transil.correction.registry import nearest
+from transil.errors import TransilError
+from transil.evaluation import evaluate
+from transil.metrics import Metrics
+from transil.schedule import Schedule
+from transil.scores import ScoreStore
+
+FORMATS = ("dkt", "numpy")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this file."""
+    app.command("import-scores", short_help="Scores of a model into a store.")(import_scores)
+    app.command("evaluate", short_help="Accuracy, raw and corrected.")(evaluate_command)
+    app.command("correct", short_help="Correct a file of scores.")(correct)
+
+
+def import_scores(
+    source: Annotated[Path, typer.Argument(help="Folder of score files (numpy: or an .npz file).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The store to write, a folder.")],
+    form: Annotated[
+        str, typer.Option("--format", help="'dkt' (the authors' layout) or 'numpy'.")
+    ] = "dkt",
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="Group sizes, '50,10,5,1,34', or '100/10'; else from the columns."),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="What made the scores: lwf, lucir, siw, ...")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Store scores as float16, float32 or float64.")
+    ] = None,
+) -> None:
+    """Bring scores and labels of a trained model into a score store.
+
+    Formats: 'dkt' is the layout of the paper's released scores, logits_{val|tst}_{t}_{u}.ckpt with
+    labels_..., counted from 0. 'numpy' is scores_{split}_{state}.npy (rows, classes seen so far)
+    with labels_{split}_{state}.npy, states counted from 1, in a folder or in one .npz file.
+
+    \b
+    Examples:
+      transil import-scores logits_lucir_s10 --format dkt -o runs/lucir
+      transil import-scores my-scores/ --format numpy --method lwf -o runs/mine
+      transil import-scores scores.npz --format numpy --schedule 50,10,5,1,34 -o runs/mine
+    """
+    from transil.interop import dkt, numpy_files
+
+    if form not in FORMATS:
+        raise TransilError(f"--format '{form}' is unknown; {nearest(form, FORMATS)}")
+    wanted = Schedule.of(schedule) if schedule else None
+    if form == "numpy":
+        store = numpy_files.import_scores(source, schedule=wanted, method=method, dataset=dataset)
+    else:
+        store = dkt.import_scores(source, method=method, dataset=dataset)
+        if wanted is not None and wanted.sizes != store.schedule.sizes:
+            raise TransilError(
+                f"{source}: the files have groups of {store.schedule.sizes}, not {wanted.sizes}"
+            )
+    saved = store.save(output, dtype)
+    rows = [
+        [split, f"{len(saved.states(split))}", f"{images:,}"]
+        for split in saved.splits
+        for images in [sum(len(saved.get(split, s).labels) for s in saved.states(split))]
+    ]
+    print_table(f"{output}: {saved.schedule}", ["split", "states", "rows in all"], rows)
+    say(f"next: transil evaluate {output}")
+
+
+def evaluate_command(
+    store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
+    bank: Annotated[
+        Path | None, typer.Option(help="Also correct with this bank and compare.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
+    topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="All metrics as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per state.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the result: a .png, .svg or .pdf file.")
+    ] = None,
+    any_method: Annotated[
+        bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
+    ] = False,
+) -> None:
+    """Accuracy per state, averages and the accuracy matrix; raw, and corrected by a bank.
+
+    'average incremental accuracy' is the paper's: the mean over states 2..S, without the first.
+
+    \b
+    Examples:
+      transil evaluate runs/lucir
+      transil evaluate runs/lucir --bank lucir-s10.json
+      transil evaluate runs/lucir --bank lucir-s10.json --figure result.png
+      transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
+    """
+    if as_json and as_csv:
+        raise TransilError("give --json or --csv, not both")
+    opened = ScoreStore.open(store)
+    loaded = load_bank(bank) if bank else None
+    results = {"raw": evaluate(opened, split=split, topk=(topk,))}
+    if loaded:
+        results["corrected"] = evaluate(
+            opened, loaded, split=split, topk=(topk,), same_method=not any_method
+        )
+        if loaded.transfer.how == "oracle":
+            note("note: this bank is an oracle, chosen on test labels: an upper bound")
+    if figure:
+        from transil.report.figures import draw_evaluation
+
+        draw_evaluation(results, opened.schedule, figure, _title(opened, loaded))
+    if as_json:
+        print_json(_as_json(opened, loaded, split, results))
+    elif as_csv:
+        print_csv([row for name, m in results.items() for row in _csv_rows(name, m)])
+    else:
+        _print(opened, loaded, split, topk, results)
+        if figure:
+            say(f"figure: {figure}")
+
+
+def correct(
+    source: Annotated[Path, typer.Argument(help="Scores: .npy, or one tensor in a torch file.")],
+    bank: Annotated[Path, typer.Option(help="The bank to correct with.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write (.npy or .pt).")],
+    state: Annotated[
+        int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
+    ] = None,
+) -> None:
+    """Correct the scores of one model: rows are images, columns the classes seen so far.
+
+    Columns stand in the order in which the classes were learned. A .npy file may be larger than
+    memory. Only raw scores (logits) can be corrected, not probabilities.
+
+    \b
+    Examples:
+      transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
+      transil correct logits.pt --bank bank.json -o corrected.pt
+    """
+    from transil.interop.score_files import correct_file
+
+    loaded = load_bank(bank)
+    with progress_bar(1.0) as update:
+        done, rows = correct_file(
+            source, output, loaded, state, lambda fraction: update(fraction, "correcting")
+        )
+    say(f"{output}: {rows:,} rows of state {done}, corrected with {_describe(loaded)}")
+
+
+def _describe(bank: Bank) -> str:
+    solver = f", {bank.solver}" if bank.solver else ""
+    count = len(bank.references)
+    how = f"{bank.transfer.how} of {count} references" if count > 1 else bank.references[0].name
+    return f"{bank.correction.name} ({how}{solver})"
+
+
+def _title(store: ScoreStore, bank: Bank | None) -> str:
+    parts = [store.dataset, store.method, bank and _describe(bank)]
+    return ", ".join(part for part in parts if part) or store.name
+
+
+def _as_json(
+    store: ScoreStore, bank: Bank | None, split: str, results: dict[str, Metrics]
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "store": store.name,
+        "method": store.method,
+        "dataset": store.dataset,
+        "split": split,
+        "schedule": store.schedule.to_json(),
+    }
+    if bank:
+        data["bank"] = {
+            "correction": bank.correction.name,
+            "solver": bank.solver,
+            "transfer": bank.transfer.how,
+            "references": [reference.name for reference in bank.references],
+        }
+    return {**data, **{name: metrics.to_json() for name, metrics in results.items()}}
+
+
+def _csv_rows(name: str, metrics: Metrics) -> list[dict[str, Any]]:
+    last = len(metrics.states)
+    return [
+        {
+            "scores": name,
+            "state": s.state,
+            "classes": s.classes,
+            "images": s.images,
+            "accuracy": s.accuracy,
+            "accuracy_group_mean": s.accuracy_group_mean,
+            **{f"top{k}": value for k, value in s.topk.items()},
+            "calibration_error": s.calibration_error,
+            **{
+                f"group_{k}": s.group_accuracy[k - 1] if k <= s.state else None
+                for k in range(1, last + 1)
+            },
+        }
+        for s in metrics.states
+    ]
+
+
+def _print(
+    store: ScoreStore, bank: Bank | None, split: str, topk: int, results: dict[str, Metrics]
+) -> None:
+    say(f"{store.name}: {store.schedule}, split '{split}'")
+    if bank:
+        say(f"corrected with {_describe(bank)}")
+    raw, corrected = results["raw"], results.get("corrected")
+    headings = ["state", "classes", "images", "raw"]
+    headings += ["corrected", "gain", f"raw top-{topk}"] if corrected else []
+    headings += [f"corr. top-{topk}" if corrected else f"top-{topk}"]
+    rows = []
+    for i, s in enumerate(raw.states):
+        row = [f"{s.state}", f"{s.classes}", f"{s.images:,}", percent(s.accuracy)]
+        if corrected:
+            c = corrected.states[i]
+            row += [percent(c.accuracy), percent(c.accuracy - s.accuracy, sign=True)]
+            row += [percent(s.topk[topk]), percent(c.topk[topk])]
+        else:
+            row += [percent(s.topk[topk])]
+        rows.append(row)
+    print_table("accuracy (%)", headings, rows)
+    print_table("summary (%)", *_summary(raw, corrected, topk))
+    for name, metrics in results.items():
+        matrix = [
+            [100 * value for value in row[: i + 1]]
+            for i, row in enumerate(metrics.accuracy_matrix.tolist())
+        ]
+        print_matrix(f"accuracy per group (%), {name}", matrix, ".1f", 6)
+
+
+def _summary(raw: Metrics, corrected: Metrics | None, topk: int) -> tuple[list[str], Any]:
+    def values(metrics: Metrics) -> dict[str, float]:
+        last = metrics.states[-1]
+        return {
+            "average incremental accuracy (states 2..S)": metrics.average_incremental_accuracy,
+            "  the same with the first state": metrics.average_incremental_accuracy_with_first,
+            "  the same as mean of groups": metrics.average_incremental_accuracy_group_mean,
+            f"  the same, top-{topk}": metrics.average_incremental_topk[topk],
+            "last accuracy": metrics.last_accuracy,
+            "forgetting": metrics.forgetting,
+            "calibration error, last state": last.calibration_error,
+            "share predicted as newest group, last state": last.prediction_share[-1],
+        }
+
+    before = values(raw)
+    if corrected is None:
+        return ["", "raw"], [[name, percent(value)] for name, value in before.items()]
+    after = values(corrected)
+    return ["", "raw", "corrected", "change"], [
+        [name, percent(value), percent(after[name]), percent(after[name] - value, sign=True)]
+        for name, value in before.items()
+    ]

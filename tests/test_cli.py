@@ -1,0 +1,305 @@
+"""End to end through the real command line, on equal and on very unequal groups."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support import UNEQUAL, ok, run_transil, unequal_store
+from test_interop import write_numpy_folder, write_released_bank, write_released_layout
+from transil import ScoreStore, __version__, evaluate, load_bank
+from transil.cli.output import print_matrix, stdout
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two reference stores and a target, all with groups 50, 10, 5, 1, 34."""
+    folder = tmp_path_factory.mktemp("work")
+    for seed in (1, 2):
+        unequal_store(seed, splits=("val",), dataset=f"ref{seed}").save(folder / f"ref{seed}")
+    unequal_store(9, dataset="target").save(folder / "target")
+    return folder
+
+
+def test_the_issue_of_the_user(work: Path) -> None:
+    """import, fit on two references, transfer, evaluate, correct: on unequal groups."""
+    for r in ("ref1", "ref2"):
+        out = ok(
+            "fit",
+            work / r,
+            "--split",
+            "val",
+            "--correction",
+            "adbic",
+            "--solver",
+            "newton",
+            "-o",
+            work / f"{r}.json",
+        )
+        assert "converged" in out
+    out = ok(
+        "transfer",
+        work / "ref1.json",
+        work / "ref2.json",
+        "--how",
+        "mean",
+        "-o",
+        work / "bank.json",
+    )
+    assert "mean of 2 reference(s)" in out
+    bank = load_bank(work / "bank.json")
+    target = ScoreStore.open(work / "target")
+
+    text = ok("evaluate", "target", "--bank", "bank.json", cwd=work)
+    raw, corrected = evaluate(target), evaluate(target, bank)
+    for metrics in (raw, corrected):
+        assert f"{100 * metrics.average_incremental_accuracy:.2f}" in text
+        assert f"{100 * metrics.states[3].group_accuracy[2]:.1f}" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+    data = json.loads(ok("evaluate", work / "target", "--bank", work / "bank.json", "--json"))
+    assert data["raw"] == raw.to_json()
+    assert data["corrected"] == corrected.to_json()
+    assert data["bank"]["references"] == ["ref1", "ref2"]
+    assert data["schedule"] == {"sizes": UNEQUAL}
+
+    text = ok("evaluate", work / "target", "--bank", work / "bank.json", "--csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["state"] for row in rows] == ["1", "2", "3", "4", "5"] * 2
+    assert float(rows[7]["accuracy"]) == corrected.states[2].accuracy
+    assert rows[0]["group_2"] == ""
+
+    scores = np.array(target.get("test", 4).scores)
+    np.save(work / "scores.npy", scores)
+    out = ok(
+        "correct",
+        work / "scores.npy",
+        "--bank",
+        work / "bank.json",
+        "--state",
+        "4",
+        "-o",
+        work / "corrected.npy",
+    )
+    assert "state 4, corrected with adbic (mean of 2 references, newton)" in out
+    np.testing.assert_array_equal(np.load(work / "corrected.npy"), bank.correct(scores, 4))
+
+
+@pytest.mark.parametrize("correction", ["adbic", "bic", "bic-past", "bic-all"])
+@pytest.mark.parametrize("solver", ["authors", "paper", "newton"])
+def test_every_correction_with_every_solver(work: Path, correction: str, solver: str) -> None:
+    path = work / f"{correction}-{solver}.json"
+    few = [] if solver == "newton" else ["--epochs", "2"]
+    out = ok(
+        "fit",
+        work / "ref1",
+        work / "ref2",
+        "--correction",
+        correction,
+        "--solver",
+        solver,
+        "-o",
+        path,
+        "--json",
+        *few,
+    )
+    records = json.loads(out)
+    assert list(records) == ["ref1", "ref2"]
+    assert records["ref1"]["5"]["seconds"] >= 0
+    assert load_bank(path).solver == solver
+    assert "Infinity" not in path.read_text()
+
+
+def test_fit_on_two_stores_is_fit_and_transfer(work: Path) -> None:
+    for r in ("ref1", "ref2"):
+        ok("fit", work / r, "-o", work / f"only-{r}.json")
+    ok("transfer", work / "only-ref1.json", work / "only-ref2.json", "-o", work / "joined.json")
+    ok("fit", work / "ref1", work / "ref2", "-o", work / "together.json")
+    joined, together = load_bank(work / "joined.json"), load_bank(work / "together.json")
+    assert joined.to_json()["references"] == together.to_json()["references"]
+    for how in ("median", "mean"):
+        ok("transfer", work / "together.json", "--how", how, "-o", work / f"{how}.json")
+    ok(
+        "transfer",
+        work / "together.json",
+        "--how",
+        "single",
+        "--reference",
+        "ref2",
+        "-o",
+        work / "single.json",
+    )
+    assert load_bank(work / "single.json").pairs(3) == together.reference("ref2").pairs[3]
+
+
+def test_oracle_says_that_it_is_an_upper_bound(work: Path) -> None:
+    ok("fit", work / "ref1", work / "ref2", "-o", work / "both.json")
+    done = run_transil(
+        "transfer",
+        work / "both.json",
+        "--how",
+        "oracle",
+        "--target",
+        work / "target",
+        "-o",
+        work / "oracle.json",
+    )
+    assert done.returncode == 0
+    assert "upper bound" in done.stderr
+    done = run_transil("evaluate", work / "target", "--bank", work / "oracle.json", "--json")
+    assert "upper bound" in done.stderr
+    bound = json.loads(done.stdout)["corrected"]["average_incremental_accuracy"]
+    mean = evaluate(ScoreStore.open(work / "target"), load_bank(work / "both.json"))
+    assert bound >= mean.average_incremental_accuracy - 0.01
+
+
+def test_show_and_compare(work: Path) -> None:
+    ok("fit", work / "ref1", work / "ref2", "-o", work / "a.json")
+    ok("fit", work / "ref1", "--penalty-beta", "0", "-o", work / "b.json")
+    text = ok("bank", "show", "a.json", cwd=work)
+    for words in (
+        "generated",
+        "100 classes, 5 groups of 50, 10, 5, 1, 34",
+        "newton",
+        "0.0525 beta^2",
+        "ref1, ref2",
+        "alpha",
+        "state 5",
+    ):
+        assert words in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    alpha = load_bank(work / "a.json").applied(5).alpha[0]
+    assert f"{alpha:.4f}" in text
+    one = load_bank(work / "a.json").reference("ref2").pairs[5].alpha[0]
+    assert f"{one:.4f}" in ok("bank", "show", work / "a.json", "--reference", "ref2")
+    shown = json.loads(ok("bank", "show", work / "a.json", "--json"))
+    assert shown["5"]["alpha"][0] == alpha
+    text = ok("bank", "compare", work / "a.json", work / "b.json")
+    assert "penalty" in text
+    data = json.loads(ok("bank", "compare", work / "a.json", work / "b.json", "--json"))
+    assert data["states"][0]["beta_largest"] > 0
+    same = json.loads(ok("bank", "compare", work / "a.json", work / "a.json", "--json"))
+    assert same["facts"] == {}
+    assert all(row["alpha_largest"] == 0 for row in same["states"])
+
+
+def test_import_from_the_authors_layout(tmp_path: Path) -> None:
+    store = unequal_store()
+    write_released_layout(store, tmp_path / "logits_lucir_s5")
+    write_released_bank(tmp_path / "bic_models_lucir_s5", 5)
+    ok(
+        "import-scores",
+        tmp_path / "logits_lucir_s5",
+        "--format",
+        "dkt",
+        "-o",
+        tmp_path / "run",
+        "--dataset",
+        "toy",
+    )
+    ok(
+        "import-bank",
+        tmp_path / "bic_models_lucir_s5",
+        "--format",
+        "dkt",
+        "--method",
+        "lucir",
+        "--schedule",
+        "50,10,5,1,34",
+        "-o",
+        tmp_path / "bank.json",
+    )
+    read = ScoreStore.open(tmp_path / "run")
+    assert (read.method, read.dataset) == ("lucir", "toy")
+    assert read.fingerprint() == store.fingerprint()
+    assert "corrected" in ok("evaluate", tmp_path / "run", "--bank", tmp_path / "bank.json")
+
+
+def test_import_from_numpy(tmp_path: Path) -> None:
+    store = unequal_store()
+    write_numpy_folder(store, tmp_path / "mine")
+    ok(
+        "import-scores",
+        tmp_path / "mine",
+        "--format",
+        "numpy",
+        "--method",
+        "lwf",
+        "-o",
+        tmp_path / "run",
+    )
+    assert ScoreStore.open(tmp_path / "run").fingerprint() == store.fingerprint()
+    ok(
+        "import-scores",
+        tmp_path / "mine",
+        "--format",
+        "numpy",
+        "--dtype",
+        "float16",
+        "-o",
+        tmp_path / "half",
+    )
+    assert ScoreStore.open(tmp_path / "half").get("val", 1).scores.dtype == np.float16
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_figures(work: Path, ending: str) -> None:
+    ok("fit", work / "ref1", "-o", work / "f.json")
+    for name in ("a", "b"):
+        ok(
+            "evaluate",
+            work / "target",
+            "--bank",
+            work / "f.json",
+            "--figure",
+            work / f"{name}.{ending}",
+        )
+    first = (work / f"a.{ending}").read_bytes()
+    assert len(first) > 5000
+    if ending != "svg":  # SVG ids are random
+        assert first == (work / f"b.{ending}").read_bytes()
+
+
+def test_demo(tmp_path: Path) -> None:
+    text = ok("demo", "-o", "out", cwd=tmp_path)
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert made == {"target", "adbic.json", "bic.json", "demo.png"}
+    store = ScoreStore.open(tmp_path / "out" / "target")
+    raw = evaluate(store).average_incremental_accuracy
+    better = evaluate(
+        store, load_bank(tmp_path / "out" / "adbic.json")
+    ).average_incremental_accuracy
+    assert f"{100 * better:.2f}" in text
+    assert better > raw + 0.05
+
+
+def test_help_shows_examples() -> None:
+    for words in (
+        ["import-scores"],
+        ["import-bank"],
+        ["evaluate"],
+        ["fit"],
+        ["transfer"],
+        ["correct"],
+        ["demo"],
+        ["bank", "show"],
+        ["bank", "compare"],
+    ):
+        text = ok(*words, "--help")
+        assert "Example" in text
+        assert f"  transil {' '.join(words)}" in text
+    assert ok("--version").strip() == f"transil {__version__}"
+
+
+def test_tables_of_many_states_are_cut_to_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    stdout.width = 80
+    print_matrix("alpha", [[float(k) for k in range(s)] for s in range(2, 21)], ".4f", 8)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert "alpha, groups 1 to 9" in lines[0]
+    assert any(line.startswith("state 20") and "19.0000" in line for line in lines)
