@@ -1,0 +1,86 @@
+"""What the documents show must run, and the README's table must be what the commands give."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support import ok, unequal_store
+from transil import ScoreStore, fit
+from transil.synthetic import biased_scores
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def _blocks(path: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / path).read_text(), re.S | re.M)
+
+
+def _pairs(store: ScoreStore, split: str) -> list[tuple[Any, Any]]:
+    data = [store.get(split, state) for state in store.states(split)]
+    return [(d.scores, d.labels) for d in data]
+
+
+def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = unequal_store()
+    fit(biased_scores("100/10", images_per_class=2)).save("bank.json")
+    names: dict[str, Any] = {
+        "scores": np.zeros((3, 70)),
+        "val_pairs": _pairs(store, "val"),
+        "test_pairs": _pairs(store, "test"),
+    }
+    blocks = _blocks("README.md", "python")
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
+    assert names["better"].shape == (3, 70)
+    assert names["bank"].method == "lwf"
+
+
+def test_python_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transil.correction.registry import CORRECTIONS
+
+    monkeypatch.setattr(CORRECTIONS, "_classes", dict(CORRECTIONS._classes))
+    names: dict[str, Any] = {"scores": np.zeros((3, 65))}
+    for block in _blocks("docs/corrections.md", "python"):
+        exec(block, names)
+    bank = fit(unequal_store(), correction="first-and-rest")
+    assert len(bank.pairs(5)) == 2
+
+
+def test_commands_and_table_of_the_readme(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "released-scores").symlink_to(shared / "released-scores")
+    section = README.split("## Reproduce")[1]
+    commands = re.search(r"^```\n(.*?)^```", section, re.S | re.M)
+    assert commands is not None
+    shown = [
+        ok(*line.split()[1:], cwd=tmp_path)
+        for line in commands[1].splitlines()
+        if line.startswith("transil")
+    ]
+    assert len(shown) == 5
+    assert (tmp_path / "lucir.png").stat().st_size > 20_000
+    for text, numbers in ((shown[2], ("33.70", "42.19")), (shown[4], ("33.70", "39.23"))):
+        line = next(x for x in text.splitlines() if "average incremental accuracy" in x)
+        for number in numbers:
+            assert number in line
+            assert number in section
+
+
+def test_every_command_is_in_the_readme() -> None:
+    listed = set(re.findall(r"^\| `transil ([a-z-]+)", README, re.M))
+    help_text = ok("--help")
+    commands = set(re.findall(r"^  ([a-z-]+)  ", help_text.split("Commands:")[1], re.M))
+    assert listed == commands
+
+
+def test_links_of_the_documents() -> None:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
