@@ -259,12 +259,12 @@ def _broken(change: Any) -> Any:
         ),
         (
             lambda d: d["references"][0]["states"]["3"].update(alpha=["a", 1, 1]),
-            "state 3: could not convert",
+            "state 3: 'alpha' must be a list of numbers",
         ),
         (lambda d: d["transfer"].update(how="magic"), "transfer 'magic' is unknown"),
         (lambda d: d["transfer"].update(how="single"), "no reference"),
         (lambda d: d["transfer"].update(how="oracle"), "no reference for state 2"),
-        (lambda d: d.update(references=3), "wrong form"),
+        (lambda d: d.update(references=3), "'references' must be a list, not 3"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told(change: Any, words: str) -> None:

@@ -199,7 +199,11 @@ def test_a_missing_state_or_split(work: Path) -> None:
     refused(work, "import-scores", "dkt", "-o", "new", says=["logits_val_2_1.ckpt is missing"])
     (work / "numpy/scores_val_2.npy").unlink()
     (work / "numpy/scores_test_2.npy").unlink()
-    refused(work, "import-scores", "numpy", "--format", "numpy", "-o", "new", says=["--schedule"])
+    command = ("import-scores", "numpy", "--format", "numpy", "-o", "new")
+    refused(work, *command, says=["scores_test_2 is missing beside labels_test_2"])
+    (work / "numpy/labels_val_2.npy").unlink()
+    (work / "numpy/labels_test_2.npy").unlink()
+    refused(work, *command, says=["--schedule"])
 
 
 def test_a_cut_or_altered_file(work: Path) -> None:
@@ -370,7 +374,7 @@ sys.exit(main(sys.argv[1:]))
         (["fit", "store", "-o", "x.json", "--epochs", "3"], "solver 'newton' has no setting"),
         (["fit", "store", "-o", "x.json", "--solver", "paper", "--epochs", "0"], "epochs must be"),
         (["fit", "store", "-o", "x.json", "--penalty-beta", "-1"], "penalty: beta is -1"),
-        (["fit", "store", "store", "-o", "x.json"], "two references are called"),
+        (["fit", "store", "store", "-o", "x.json"], "two references have one name"),
         (["fit", "store", "--name", "a", "--name", "b", "-o", "x.json"], "2 names for 1 stores"),
         (["fit", "store"], "transil fit --help"),
         (["fit", "store", "-o", "x.json", "--nonsense"], "--nonsense"),

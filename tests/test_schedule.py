@@ -63,7 +63,7 @@ def test_of_reads_equal_parts_and_lists() -> None:
         (lambda: Schedule.from_sizes([2, True]), "whole number, not True"),
         (lambda: Schedule.from_groups([[1, 2], [2]]), "class 2 is in group 1 and again in group 2"),
         (lambda: Schedule.from_groups([[1], []]), "group 2 has no classes"),
-        (lambda: Schedule.from_groups([[-1]]), "class -1 in group 1 is negative"),
+        (lambda: Schedule.from_groups([[-1]]), "class -1 in group 1; class labels are"),
         (lambda: Schedule.of("ten"), "write '100/10'"),
         (lambda: Schedule.of("1/2/3"), "write '100/10'"),
         (lambda: Schedule.of(wrong(5)), "give sizes or lists"),

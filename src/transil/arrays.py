@@ -57,8 +57,16 @@ def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
 def to_numpy(x: Any) -> NDArray[Any]:
     """An array on the CPU from a NumPy array, a torch tensor or nested lists."""
     if not is_torch(x):
-        return np.asarray(x)
-    x = x.detach().cpu()
-    # NumPy has no bfloat16.
-    array: NDArray[Any] = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
-    return array
+        array = np.asarray(x)
+        # Files of other machines may hold their bytes in the other order.
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    try:
+        x = x.detach().cpu()
+        # NumPy has no bfloat16.
+        tensor: NDArray[Any] = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
+    except (TypeError, RuntimeError, NotImplementedError):
+        raise TransilError(
+            f"a tensor of kind {x.dtype}, {x.layout}, on {x.device} cannot be used; "
+            "give plain floating-point numbers"
+        ) from None
+    return tensor

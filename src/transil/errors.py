@@ -10,9 +10,23 @@ class TransilError(ValueError):
     """
 
 
+def reason(error: BaseException | None) -> str:
+    """The first line of another library's message, for one of our own."""
+    lines = str(error).strip().splitlines()
+    return " ".join(lines[0].split()) if lines else type(error).__name__
+
+
 class ConvergenceWarning(UserWarning):
     """A solver that promises the optimum stopped before it reached it."""
 
 
 class ScoreScaleWarning(UserWarning):
     """Scores are on another scale than those a bank was fitted on."""
+
+
+class DataWarning(UserWarning):
+    """Something about a data set that a user should know: images left out, or in two splits."""
+
+
+class LeakError(TransilError):
+    """Images were asked for that the protocol forbids in this state."""

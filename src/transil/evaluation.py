@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
+
 from transil.correction.bank import Bank
+from transil.errors import TransilError
 from transil.metrics import Metrics, state_metrics
-from transil.scores import ScoreStore
+from transil.scores import ScoreStore, as_store
 
 
 def evaluate(
-    store: ScoreStore,
+    store: ScoreStore | str | os.PathLike[str],
     bank: Bank | None = None,
     *,
     split: str = "test",
-    topk: tuple[int, ...] = (5,),
+    topk: int | tuple[int, ...] = 5,
     same_method: bool = True,
 ) -> Metrics:
-    """The metrics of all states of one split, raw or corrected by `bank`."""
+    """The metrics of all states of one split of a store (or its folder), raw or corrected."""
+    store = as_store(store)
+    ranks = (topk,) if isinstance(topk, int) else tuple(topk)
+    if min(ranks, default=1) < 1:
+        raise TransilError(f"topk {topk}: it must be at least 1")
     if bank is not None:
         bank.check_store(store, same_method=same_method)
     states = []
     for state in store.require(split):
         data = store.get(split, state)
         scores = data.scores if bank is None else bank.correct(data.scores, state)
-        states.append(state_metrics(scores, data.columns, store.schedule, state, topk))
+        states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
     return Metrics(states)

@@ -24,15 +24,11 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
     there stays as it was, and no half-written one is left. `durable` waits until the disk has it,
     so that it survives a power cut; large files that are easily made again may do without.
     """
-    path = Path(path)
     with told(f"cannot write {path}"):
-        if path.exists() and not path.is_file():
-            kind = "folder" if path.is_dir() else "device or pipe"
-            raise TransilError(f"cannot write {path}: it is a {kind}, not a plain file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(
-            prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
-        )
+        check_output(path)
+        final = Path(os.path.realpath(path))  # a link stays a link, what it names is replaced
+        final.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=".transil-", suffix=".tmp", dir=final.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
@@ -40,11 +36,24 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
                 if durable:
                     os.fsync(file.fileno())
             os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
+            os.replace(temporary, final)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
             raise
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """An error where no plain file can be written at `path`; for asking before long work."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        kind = "folder" if path.is_dir() else "device or pipe"
+        raise TransilError(f"cannot write {path}: it is a {kind}, not a plain file")
+    for parent in path.parents:
+        if parent.exists():
+            if not parent.is_dir():
+                raise TransilError(f"cannot write {path}: {parent} is not a folder")
+            return
 
 
 def reserve(file: IO[bytes], size: int) -> None:
@@ -60,7 +69,11 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 def write_json(path: str | os.PathLike[str], data: Any) -> None:
     """Write JSON atomically; the same data always give the same bytes."""
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except ValueError as error:  # NaN, infinity, or half of a character
+        raise TransilError(f"cannot write {path}: {error}") from None
     # Lists of plain values on one line each: people read and compare these files.
     text = re.sub(r"\[[^\[\]{}]*\]", lambda m: re.sub(r"\n\s*", " ", m[0]), text)
     with atomic_file(path) as file:
@@ -68,11 +81,11 @@ def write_json(path: str | os.PathLike[str], data: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read a JSON file; NaN and infinities, which JSON does not have, are errors."""
+    """Read a JSON file; what JSON does not have (NaN, a key twice in one object) is an error."""
     with told(f"cannot read {path}"):
         raw = Path(path).read_bytes()
     try:
-        return json.loads(raw, parse_constant=_no_constant)
+        return json.loads(raw, parse_constant=_no_constant, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise TransilError(f"{path}: not a JSON file ({error})") from None
 
@@ -98,10 +111,35 @@ def told(what: str) -> Iterator[None]:
         raise TransilError(f"{what}: {error.strerror or error}") from error
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs; waits for another process that holds it."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # no such locks on this system
+        yield
+        return
+    with told(f"cannot use the lock {path}"):
+        file = open(path, "w")  # noqa: SIM115  errors in the block below are not the lock's
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return data
 
 
 def _no_constant(name: str) -> None:

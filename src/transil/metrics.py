@@ -174,7 +174,8 @@ def forgetting(matrix: Float64Array) -> float:
     max_{k <= s < S} a[s, k] - a[S, k].
     """
     past = matrix[:-1, :-1]
-    measured = ~np.isnan(matrix[-1, :-1])
+    # Groups with test images in the last state and in an earlier one.
+    measured = ~np.isnan(matrix[-1, :-1]) & ~np.isnan(past).all(axis=0)
     if not measured.any():
         return float("nan")
     best = np.nanmax(past[:, measured], axis=0)

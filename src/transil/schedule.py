@@ -19,6 +19,9 @@ from transil.errors import TransilError
 
 IntArray: TypeAlias = NDArray[np.int64]
 
+# Beyond this a schedule is a mistake, or a file made to exhaust memory.
+MOST_CLASSES = 10_000_000
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -36,13 +39,15 @@ class Schedule:
         for k, group in enumerate(self.groups, start=1):
             if not group:
                 raise TransilError(f"schedule: group {k} has no classes; leave it out or fill it")
+        if sum(map(len, self.groups)) > MOST_CLASSES:
+            raise TransilError(f"schedule: more than {MOST_CLASSES:,} classes")
         first_seen: dict[int, int] = {}
         for k, group in enumerate(self.groups, start=1):
             for label in group:
-                if label < 0:
+                if not 0 <= label < 2**63:
                     raise TransilError(
-                        f"schedule: class {label} in group {k} is negative; "
-                        "class labels are whole numbers from 0"
+                        f"schedule: class {label} in group {k}; "
+                        "class labels are whole numbers from 0 to 2^63 - 1"
                     )
                 if label in first_seen:
                     raise TransilError(
@@ -74,13 +79,16 @@ class Schedule:
         for k, size in enumerate(sizes, start=1):
             if size < 1:
                 raise TransilError(f"schedule: group {k} has size {size}; sizes are at least 1")
+        if sum(sizes) > MOST_CLASSES:
+            raise TransilError(f"schedule: more than {MOST_CLASSES:,} classes")
         starts = np.cumsum([0, *sizes]).tolist()
         return cls(tuple(tuple(range(a, a + n)) for a, n in zip(starts[:-1], sizes, strict=True)))
 
     @classmethod
     def from_groups(cls, groups: Iterable[Iterable[int]]) -> Schedule:
         """Groups given as lists of class labels, in the order of the score columns."""
-        return cls(tuple(tuple(_whole(c, "a class label") for c in group) for group in groups))
+        listed = [group if isinstance(group, Iterable) else [group] for group in groups]
+        return cls(tuple(tuple(_whole(c, "a class label") for c in group) for group in listed))
 
     @classmethod
     def of(cls, spec: ScheduleLike) -> Schedule:
@@ -176,7 +184,7 @@ class Schedule:
 
     def check_state(self, state: int) -> int:
         """`state` itself where the schedule has it, else an error."""
-        if not 1 <= state <= self.states:
+        if not hasattr(state, "__index__") or not 1 <= state <= self.states:
             raise TransilError(
                 f"state {state} does not exist; this schedule has the states 1 to {self.states}"
             )
@@ -230,7 +238,9 @@ class Schedule:
 
     @cached_property
     def _labels(self) -> IntArray:
-        return np.array([label for group in self.groups for label in group], dtype=np.int64)
+        labels = np.array([label for group in self.groups for label in group], dtype=np.int64)
+        labels.setflags(write=False)  # handed out by `classes`
+        return labels
 
     @cached_property
     def _columns_by_label(self) -> tuple[IntArray, IntArray]:

@@ -8,60 +8,33 @@ or overwritten at any time, and an interruption leaves the old one readable.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.errors import TransilError
-from transil.files import atomic_file, digest, read_json, sha256, told, write_json
-from transil.schedule import IntArray, Schedule, ScheduleLike
+from transil.files import digest, locked, read_json, told, write_json
+from transil.schedule import Schedule, ScheduleLike
+from transil.store_files import (
+    FileEntry,
+    StateScores,
+    check_dtype,
+    checked_scores,
+    read_data,
+    serialise,
+    write_data,
+)
 
 MANIFEST = "store.json"
 FORMAT, VERSION = "transil-scores", 1
-DTYPES = ("float16", "float32", "float64")
+LOCK = ".store.lock"
 
 # (scores (n, columns), labels (n,)) as arrays, tensors or lists.
 ArrayPair: TypeAlias = tuple[Any, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class StateScores:
-    """The scores of one state on one split.
-
-    scores (n, columns) floating; labels (n,) the class labels; columns (n,) the score column of
-    each label. Arrays of a store on disk are read-only views of the file.
-    """
-
-    scores: FloatArray
-    labels: IntArray
-    columns: IntArray
-
-
-@dataclass(frozen=True)
-class _FileEntry:
-    """What the manifest says about one data file."""
-
-    file: str
-    rows: int
-    columns: int
-    dtype: str
-    bytes: int
-    sha256: str
-
-    def __post_init__(self) -> None:
-        # The name becomes a path that is read, and later deleted: it must stay in the folder.
-        if not re.fullmatch(r"[\w-]+\.safetensors", self.file):
-            raise ValueError(f"'{self.file}' is not the name of a data file")
 
 
 class ScoreStore:
@@ -82,7 +55,8 @@ class ScoreStore:
         self.kind = kind
         self.path = path
         self._memory: dict[tuple[str, int], StateScores] = {}
-        self._files: dict[tuple[str, int], _FileEntry] = {}
+        self._files: dict[tuple[str, int], FileEntry] = {}
+        self._opened: dict[tuple[str, int], StateScores] = {}
 
     # -- ways to get one ----------------------------------------------------------------------
 
@@ -130,16 +104,17 @@ class ScoreStore:
         try:
             store = cls(
                 Schedule.from_json(data["schedule"]),
-                method=data["method"],
-                dataset=data["dataset"],
-                kind=data["score_kind"],
+                method=_text(data, "method", optional=True),
+                dataset=_text(data, "dataset", optional=True),
+                kind=_text(data, "score_kind") or "",
                 path=folder,
             )
             for split, states in data["splits"].items():
                 for state, entry in states.items():
-                    store._files[split, store.schedule.check_state(int(state))] = _FileEntry(
-                        **entry
-                    )
+                    if state != str(int(state)):
+                        raise ValueError(f"'{state}' is not the number of a state")
+                    number = store.schedule.check_state(int(state))
+                    store._files[split, number] = FileEntry(**entry)
         except TransilError as error:
             raise TransilError(f"{manifest}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -159,9 +134,10 @@ class ScoreStore:
         kind: str = "logit",
     ) -> ScoreStore:
         """A new, empty store in a folder; every `put` is on disk when it returns."""
-        store = cls(
-            Schedule.of(schedule), method=method, dataset=dataset, kind=kind, path=Path(path)
-        )
+        folder = Path(path)
+        if (folder / MANIFEST).exists():
+            raise TransilError(f"{folder}: there is a score store already; open it, or delete it")
+        store = cls(Schedule.of(schedule), method=method, dataset=dataset, kind=kind, path=folder)
         store._write_manifest()
         return store
 
@@ -170,36 +146,59 @@ class ScoreStore:
     def put(
         self, split: str, state: int, scores: Any, labels: Any, dtype: str | None = None
     ) -> None:
-        """Add or replace the scores (n, columns) and labels (n,) of one state and split."""
-        checked = self._checked(split, state, scores, labels)
+        """Add or replace the scores (n, columns) and labels (n,) of one state and split.
+
+        On disk, what other processes have put in the meantime stays.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9_]+", split):
+            raise TransilError(f"split '{split}': use letters, digits and '_' in its name")
+        where = f"split '{split}', state {self.schedule.check_state(state)}"
+        data = checked_scores(scores, labels, self.schedule, state, where)
         if self.path is None:
-            self._memory[split, state] = checked
+            # The caller may refill its own buffer; a mapped file cannot be.
+            kept = data.scores.copy() if data.scores.flags.writeable else data.scores
+            self._memory[split, state] = StateScores(kept, data.labels.copy(), data.columns)
             return
-        old = self._files.get((split, state))
-        self._files[split, state] = self._write_file(self.path, split, state, checked, dtype)
-        self._write_manifest()
-        self._remove(old)
+        with told(f"cannot write {self.path}"):
+            self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.path / LOCK):
+            if (self.path / MANIFEST).exists():
+                self._files = ScoreStore.open(self.path)._files
+            old = self._files.get((split, state))
+            entry = write_data(self.path, split, state, data, dtype)
+            self._write_manifest({**self._files, (split, state): entry})
+            self._remove([old] if old else [])
 
     def save(self, path: str | os.PathLike[str], dtype: str | None = None) -> ScoreStore:
-        """Write the whole store to a folder and open it there.
+        """Write the whole store to a folder, in place of one that is there, and open it.
 
         `dtype` is the storage type of the scores, as given by default. float16 halves the files,
         but rounds large scores so coarsely that ties appear: LUCIR's raw accuracy on the released
         scores moves by 0.06 points.
         """
         folder = Path(path)
-        before = (
-            list(ScoreStore.open(folder)._files.values()) if (folder / MANIFEST).exists() else []
-        )
         saved = ScoreStore(
             self.schedule, method=self.method, dataset=self.dataset, kind=self.kind, path=folder
         )
-        for split, state in self:
-            data = self.get(split, state)
-            saved._files[split, state] = self._write_file(folder, split, state, data, dtype)
-        saved._write_manifest()
-        for entry in before:
-            saved._remove(entry)
+        check_dtype(dtype)
+        is_new = not folder.exists()
+        with told(f"cannot write {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / LOCK):
+            with suppress(TransilError):  # no store there, or a damaged one: it is replaced
+                saved._files = ScoreStore.open(folder)._files
+            before, files = list(saved._files.values()), {}
+            try:
+                for split, state in self:
+                    data = self.get(split, state)
+                    files[split, state] = write_data(folder, split, state, data, dtype)
+                saved._write_manifest(files)
+            except BaseException:
+                saved._remove(list(files.values()))  # what was there stays, what is new goes
+                if is_new:
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
+            saved._remove(before)
         return saved
 
     # -- reading ------------------------------------------------------------------------------
@@ -228,16 +227,13 @@ class ScoreStore:
                 f"{self.name}: no scores of split '{split}', state {state} "
                 f"(there are: {self._contents() or 'none'})"
             )
-        path = self.path / entry.file
-        _verify(path, entry, _stamp(path))
-        tensors = _map_safetensors(path)
-        try:
-            scores, labels = tensors["scores"], tensors["labels"]
-        except KeyError as missing:
-            raise TransilError(f"{path}: has no tensor {missing}; import it again") from None
-        where = f"{self.name}, split '{split}', state {state}"
-        self.schedule.check_columns(scores.shape[-1], state, where)
-        return StateScores(scores, labels, self.schedule.column_of(labels, state, where))
+        if (split, state) not in self._opened:
+            path = self.path / entry.file
+            scores, labels = read_data(path, entry)
+            self._opened[split, state] = checked_scores(
+                scores, labels, self.schedule, state, f"{path}, state {state}"
+            )
+        return self._opened[split, state]
 
     def require(self, split: str) -> tuple[int, ...]:
         """All states of `split`, from 1 without a gap, else an error that names what is missing."""
@@ -267,7 +263,7 @@ class ScoreStore:
             entry = self._files.get((split, state))
             if entry is None:
                 data = self.get(split, state)
-                parts[f"{split}-{state}"] = hashlib.sha256(_serialise(data, None)).hexdigest()
+                parts[f"{split}-{state}"] = hashlib.sha256(serialise(data, None)).hexdigest()
             else:
                 parts[f"{split}-{state}"] = entry.sha256
         return digest({"schedule": self.schedule.to_json(), "files": parts})
@@ -280,48 +276,13 @@ class ScoreStore:
     def _contents(self) -> str:
         return ", ".join(f"{split} {_ranges(self.states(split))}" for split in self.splits)
 
-    def _checked(self, split: str, state: int, scores: Any, labels: Any) -> StateScores:
-        if not re.fullmatch(r"[A-Za-z0-9_]+", split):
-            raise TransilError(f"split '{split}': use letters, digits and '_' in its name")
-        self.schedule.check_state(state)
-        where = f"split '{split}', state {state}"
-        scores, labels = to_numpy(scores), to_numpy(labels)
-        check_scores(scores, where)
-        if scores.ndim != 2:
-            raise TransilError(
-                f"{where}: scores must be a table (rows, columns), not {scores.shape}"
-            )
-        self.schedule.check_columns(scores.shape[1], state, where)
-        if labels.shape != scores.shape[:1]:
-            raise TransilError(
-                f"{where}: {scores.shape[0]} rows of scores but labels of shape {labels.shape}"
-            )
-        if not len(scores):
-            raise TransilError(f"{where}: no rows; leave the state out or give scores")
-        check_finite(scores, where)
-        labels = _whole_labels(labels, where)
-        return StateScores(scores, labels, self.schedule.column_of(labels, state, where))
-
-    @staticmethod
-    def _write_file(
-        folder: Path, split: str, state: int, data: StateScores, dtype: str | None
-    ) -> _FileEntry:
-        if dtype is not None and dtype not in DTYPES:
-            raise TransilError(f"dtype '{dtype}': choose one of {', '.join(DTYPES)}")
-        raw = _serialise(data, dtype, f"split '{split}', state {state}")
-        checksum = hashlib.sha256(raw).hexdigest()
-        name = f"{split}-{state:02d}-{checksum[:12]}.safetensors"
-        with atomic_file(folder / name) as file:
-            file.write(raw)
-        rows, columns = data.scores.shape
-        stored = dtype or str(data.scores.dtype)
-        return _FileEntry(name, rows, columns, stored, len(raw), checksum)
-
-    def _write_manifest(self) -> None:
+    def _write_manifest(self, files: Mapping[tuple[str, int], FileEntry] | None = None) -> None:
+        """Replace the manifest; only when that is done are the new files part of the store."""
         assert self.path is not None
+        files = files or {}
         splits: dict[str, dict[str, Any]] = {}
-        for split, state in self:
-            splits.setdefault(split, {})[str(state)] = vars(self._files[split, state])
+        for split, state in sorted(files):
+            splits.setdefault(split, {})[str(state)] = vars(files[split, state])
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -332,79 +293,29 @@ class ScoreStore:
             "splits": splits,
         }
         write_json(self.path / MANIFEST, manifest)
+        self._files = dict(files)
+        self._opened.clear()
 
-    def _remove(self, entry: _FileEntry | None) -> None:
-        """Delete a data file that no entry of the manifest names any more."""
+    def _remove(self, entries: Sequence[FileEntry]) -> None:
+        """Delete data files that no entry of the manifest names any more."""
         assert self.path is not None
-        if entry and entry.file not in {kept.file for kept in self._files.values()}:
-            with suppress(OSError):
-                (self.path / entry.file).unlink()
+        kept = {entry.file for entry in self._files.values()}
+        for entry in entries:
+            if entry.file not in kept:
+                with suppress(OSError):
+                    (self.path / entry.file).unlink()
 
 
-def _whole_labels(labels: NDArray[Any], where: str) -> IntArray:
-    """Labels as int64. The released files keep them as float32, so whole floats are welcome."""
-    if not (np.issubdtype(labels.dtype, np.integer) or np.issubdtype(labels.dtype, np.floating)):
-        raise TransilError(f"{where}: labels must be whole numbers, not {labels.dtype}")
-    with np.errstate(invalid="ignore"):
-        whole = labels.astype(np.int64)
-    if not np.array_equal(whole, labels):
-        row = int(np.flatnonzero(whole != labels)[0])
-        raise TransilError(f"{where}: label {labels[row]} in row {row} is not a whole number")
-    return whole
+def _text(data: Mapping[str, Any], key: str, *, optional: bool = False) -> str | None:
+    value = data[key]
+    if isinstance(value, str) or (optional and value is None):
+        return value
+    raise ValueError(f"'{key}' is {value!r}, not a text")
 
 
-def _serialise(data: StateScores, dtype: str | None, where: str = "scores") -> bytes:
-    from safetensors.numpy import save
-
-    with np.errstate(over="ignore"):
-        scores = np.ascontiguousarray(data.scores, dtype=dtype)
-    if dtype == "float16" and not np.isfinite(scores).all():
-        worst = float(np.abs(data.scores).max())
-        raise TransilError(f"{where}: a score of {worst:g} is too large for float16; use float32")
-    return save({"scores": scores, "labels": np.ascontiguousarray(data.labels)})
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    with told(f"cannot read {path}"):
-        info = path.stat()
-    return info.st_size, info.st_mtime_ns
-
-
-@lru_cache(maxsize=4096)
-def _verify(path: Path, entry: _FileEntry, stamp: tuple[int, int]) -> None:
-    """Compare a file with its manifest entry, once for each time it changed on disk."""
-    if stamp[0] != entry.bytes:
-        raise TransilError(
-            f"{path}: {stamp[0]} bytes instead of {entry.bytes}; the file was cut or replaced, "
-            "import it again"
-        )
-    if sha256(path) != entry.sha256:
-        raise TransilError(
-            f"{path}: the checksum does not match, the file was altered; import it again"
-        )
-
-
-def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of a safetensors file as read-only views of the mapped file.
-
-    The library's own NumPy reader copies; the header says all that a map needs.
-    """
-    names = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "I64": np.int64}
-    try:
-        with told(f"cannot read {path}"), open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
-        whole = np.memmap(path, dtype=np.uint8, mode="r")
-        tensors = {}
-        for name, info in header.items():
-            if name == "__metadata__":
-                continue
-            start, stop = (8 + length + offset for offset in info["data_offsets"])
-            values = np.asarray(whole[start:stop]).view(names[info["dtype"]])
-            tensors[name] = values.reshape(info["shape"])
-        return tensors
-    except (ValueError, KeyError, TypeError) as error:
-        raise TransilError(f"{path}: not a readable safetensors file ({error})") from None
+def as_store(store: ScoreStore | str | os.PathLike[str]) -> ScoreStore:
+    """The store itself, or the one in a folder."""
+    return store if isinstance(store, ScoreStore) else ScoreStore.open(store)
 
 
 def _ranges(states: Sequence[int]) -> str:

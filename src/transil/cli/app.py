@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -12,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from transil import __version__
-from transil.cli import banks, demo, scores
+from transil.cli import banks, data, demo, scores
 from transil.cli.output import stderr
 from transil.errors import TransilError
 
@@ -26,6 +29,7 @@ app = typer.Typer(
 )
 scores.add_to(app)
 banks.add_to(app)
+data.add_to(app)
 demo.add_to(app)
 
 
@@ -50,16 +54,26 @@ def _root(
 
 def run(args: Sequence[str] | None) -> int:
     """Run one command line; bad input is told in one line, never as a traceback."""
+    # click's class, or that of the copy of click inside newer versions of typer.
     usage_error: Any = typer.BadParameter.__bases__[0]
     warnings.showwarning = _show_warning
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name the terminal cannot show is no error
+            stream.reconfigure(errors="backslashreplace")
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         result: Any = typer.main.get_command(app).main(
             list(sys.argv[1:] if args is None else args), prog_name="transil", standalone_mode=False
         )
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except TransilError as error:
+    except (TransilError, Warning) as error:  # warnings are raised under python -W error
         return _fail(str(error))
-    except usage_error as error:  # click's, or typer's own copy of it
+    except usage_error as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a command without its words
+            print(error.ctx.get_help())
+            return 0
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "transil"
         return _fail(f"{_one_line(error)} (see: {command} --help)")
@@ -70,22 +84,30 @@ def run(args: Sequence[str] | None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
-    except typer.Abort:
-        return 130
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         print("transil: interrupted; nothing half-written is left", file=sys.stderr)
         return 130
 
 
 def _fail(message: str) -> int:
-    stderr.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
+    stderr.print(f"[bold red]error:[/] {escape(_plain(message))}", soft_wrap=True, highlight=False)
     return 2
 
 
 def _one_line(error: Any) -> str:
-    message = error.format_message() if hasattr(error, "format_message") else str(error)
-    return " ".join(message.split())
+    return str(error.format_message() if hasattr(error, "format_message") else error)
+
+
+def _plain(text: str) -> str:
+    """One line without control characters, whatever names and files hold."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    stderr.print(f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True, highlight=False)
+    text = escape(_plain(str(message)))
+    stderr.print(f"[yellow]warning:[/] {text}", soft_wrap=True, highlight=False)
+
+
+def _terminate(number: int, _: Any) -> None:
+    """SIGTERM unwinds the stack, so that temporary files are removed."""
+    raise SystemExit(128 + number)

@@ -15,6 +15,7 @@ from transil.cli.output import (
     print_matrix,
     print_table,
     progress_bar,
+    read_schedule,
     say,
 )
 from transil.correction.bank import Bank, How, load_bank
@@ -23,7 +24,7 @@ from transil.correction.objective import Penalty
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.schedule import Schedule
+from transil.files import check_output
 from transil.scores import ScoreStore
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
@@ -52,6 +53,9 @@ def import_bank(
     schedule: Annotated[
         str | None, typer.Option(help="Group sizes where they differ, '50,10,5,1,34'.")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the reference; else the folder's.")
+    ] = None,
 ) -> None:
     """Bring correction parameters of the authors' release into a bank.
 
@@ -61,6 +65,7 @@ def import_bank(
     """
     from transil.interop import dkt
 
+    check_output(output)
     if form != "dkt":
         raise TransilError(f"--format '{form}' is unknown; banks are imported from 'dkt'")
     bank = dkt.import_bank(
@@ -68,7 +73,8 @@ def import_bank(
         method=method,
         correction=correction,
         classes=classes,
-        schedule=Schedule.of(schedule) if schedule else None,
+        schedule=read_schedule(schedule),
+        name=name,
     )
     bank.save(output)
     say(f"{output}: {bank.correction.name} for {bank.method or 'unnamed'}, {bank.schedule}")
@@ -110,6 +116,7 @@ def fit_command(
       transil fit runs/ref1 runs/ref2 runs/ref3 --solver authors -o bank.json
       transil fit runs/ref1 --penalty-alpha 0 --penalty-beta 0 -o exact.json
     """
+    check_output(output)
     opened = [ScoreStore.open(store) for store in stores]
     settings: dict[str, Any] = {"penalty": Penalty(penalty_alpha, penalty_beta)}
     settings |= {k: v for k, v in (("seed", seed), ("epochs", epochs)) if v is not None}
@@ -150,6 +157,9 @@ def transfer_command(
         Path | None, typer.Option(help="For 'oracle': the target's score store.")
     ] = None,
     split: Annotated[str, typer.Option(help="For 'oracle': the split with test labels.")] = "test",
+    any_method: Annotated[
+        bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
+    ] = False,
 ) -> None:
     """Join the references of some banks and choose how they are transferred to a target.
 
@@ -165,7 +175,9 @@ def transfer_command(
     store = ScoreStore.open(target) if target else None
     wanted: How = how  # type: ignore[assignment]  # transfer() checks it
     loaded = [load_bank(bank) for bank in banks]
-    result = transfer(loaded, wanted, reference=reference, target=store, split=split)
+    result = transfer(
+        loaded, wanted, reference=reference, target=store, split=split, same_method=not any_method
+    )
     result.save(output)
     if how == "oracle":
         note("note: the oracle looks at the target's test labels: an upper bound, not a result")

@@ -14,11 +14,24 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-stdout = Console(highlight=False)
-stderr = Console(stderr=True, highlight=False)
+from transil.errors import TransilError
+from transil.files import read_json
+from transil.schedule import Schedule
+
+
+class _Console(Console):
+    """A console that leaves it to the caller what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+stdout = _Console(highlight=False)
+stderr = _Console(stderr=True, highlight=False)
 
 
 def print_json(data: Any) -> None:
@@ -42,10 +55,14 @@ def print_table(title: str | None, headings: Sequence[str], rows: Sequence[Seque
         stdout.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     for position, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if position == 0 else "right", no_wrap=True)
+        table.add_column(
+            escape(heading), justify="left" if position == 0 else "right", no_wrap=True
+        )
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
-    stdout.print(table)
+    # Never narrower than its numbers: a narrow terminal wraps lines, but loses nothing.
+    needed = Measurement.get(stdout, stdout.options.update(max_width=10_000), table).maximum
+    _Console(highlight=False, width=max(needed, stdout.width)).print(table)
 
 
 def print_facts(title: str, facts: Mapping[str, str]) -> None:
@@ -114,6 +131,19 @@ def progress_bar(total: float) -> Iterator[Any]:
     ) as progress:
         task = progress.add_task("", total=total)
         yield lambda done, text: progress.update(task, completed=done, description=escape(text))
+
+
+def read_schedule(text: str | None) -> Schedule | None:
+    """A schedule from a command-line option: sizes, or the name of a JSON file of class lists."""
+    if text is None:
+        return None
+    if not text.endswith(".json"):
+        return Schedule.of(text)
+    data = read_json(text)
+    try:
+        return Schedule.of(data) if isinstance(data, list) else Schedule.from_json(data)
+    except TransilError as error:
+        raise TransilError(f"{text}: {error}") from None
 
 
 def _missing(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from transil.cli.output import (
     print_matrix,
     print_table,
     progress_bar,
+    read_schedule,
     say,
 )
 from transil.correction.bank import Bank, load_bank
@@ -22,7 +24,6 @@ from transil.correction.registry import nearest
 from transil.errors import TransilError
 from transil.evaluation import evaluate
 from transil.metrics import Metrics
-from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 FORMATS = ("dkt", "numpy")
@@ -43,12 +44,15 @@ def import_scores(
     ] = "dkt",
     schedule: Annotated[
         str | None,
-        typer.Option(help="Group sizes, '50,10,5,1,34', or '100/10'; else from the columns."),
+        typer.Option(help="'50,10,5,1,34', '100/10' or a JSON file of class lists."),
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="What made the scores: lwf, lucir, siw, ...")
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="What the scores are; banks only fit scores of their kind.")
+    ] = "logit",
     dtype: Annotated[
         str | None, typer.Option(help="Store scores as float16, float32 or float64.")
     ] = None,
@@ -69,11 +73,14 @@ def import_scores(
 
     if form not in FORMATS:
         raise TransilError(f"--format '{form}' is unknown; {nearest(form, FORMATS)}")
-    wanted = Schedule.of(schedule) if schedule else None
+    wanted = read_schedule(schedule)
     if form == "numpy":
-        store = numpy_files.import_scores(source, schedule=wanted, method=method, dataset=dataset)
+        store = numpy_files.import_scores(
+            source, schedule=wanted, method=method, dataset=dataset, kind=kind
+        )
     else:
         store = dkt.import_scores(source, method=method, dataset=dataset)
+        store.kind = kind
         if wanted is not None and wanted.sizes != store.schedule.sizes:
             raise TransilError(
                 f"{source}: the files have groups of {store.schedule.sizes}, not {wanted.sizes}"
@@ -85,7 +92,7 @@ def import_scores(
         for images in [sum(len(saved.get(split, s).labels) for s in saved.states(split))]
     ]
     print_table(f"{output}: {saved.schedule}", ["split", "states", "rows in all"], rows)
-    say(f"next: transil evaluate {output}")
+    say(f"next: transil evaluate {shlex.quote(str(output))}")
 
 
 def evaluate_command(

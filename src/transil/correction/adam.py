@@ -38,6 +38,7 @@ class Adam(Solver):
     seed: int = 0  # of the shuffling; without effect where nothing is shuffled
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for setting in ("epochs", "batch_size"):
             if getattr(self, setting) < 1:
                 raise TransilError(f"{self.name}: {setting} must be at least 1")
@@ -64,6 +65,11 @@ class Adam(Solver):
             for epoch in range(1, self.epochs + 1):
                 hits = sum(steps.step(batch) for batch in steps.batches())
                 accuracy = hits / len(problem.scores)
+                if not np.isfinite(steps.theta).all():
+                    raise TransilError(
+                        f"{self.name}, state {problem.state}: the fit diverged in epoch {epoch}; "
+                        "are the scores very large? scale them down"
+                    )
                 if self.keep == "last" or accuracy > best:  # strictly: the first of equals stays
                     best, kept, kept_epoch = accuracy, steps.pairs(), epoch
                 progress(epoch / self.epochs)

@@ -18,14 +18,12 @@ import numpy as np
 
 from transil.arrays import Scores, check_scores, is_torch
 from transil.correction.layers import Correction, Pairs, correct_groups
-from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
 from transil.errors import ScoreScaleWarning, TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
-FORMAT, VERSION = "transil-bank", 1
 How = Literal["mean", "median", "single", "oracle"]
 
 # Scores whose spread differs from the references' by more than this factor are on another scale.
@@ -73,6 +71,8 @@ class Bank:
     def __post_init__(self) -> None:
         if not self.references:
             raise TransilError("bank: it has no references")
+        if self.schedule.states < 2:
+            raise TransilError("bank: a schedule of one state has nothing to correct")
         names = [reference.name for reference in self.references]
         for name in names:
             if names.count(name) > 1:
@@ -151,6 +151,11 @@ class Bank:
                 f"({self.schedule}); use a bank fitted on the same group sizes"
             )
         named = self.method and store.method
+        if self.score_kind != store.kind:
+            raise TransilError(
+                f"{store.name}: its scores are of kind '{store.kind}', the bank is for "
+                f"'{self.score_kind}'; correct scores of the same kind"
+            )
         if same_method and named and self.method != store.method:
             raise TransilError(
                 f"{store.name}: its scores are from '{store.method}', the bank is for "
@@ -206,59 +211,16 @@ class Bank:
 
     def to_json(self) -> dict[str, Any]:
         """The bank as plain values. Times are left out: the same fit gives the same bytes."""
-        transfer: dict[str, Any] = {"how": self.transfer.how}
-        if self.transfer.how == "single":
-            transfer["reference"] = self.transfer.reference
-        if self.transfer.how == "oracle":
-            transfer["choice"] = {str(s): name for s, name in self.transfer.choice.items()}
-            transfer["upper_bound"] = True
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "method": self.method,
-            "schedule": {"sizes": list(self.schedule.sizes)},
-            "correction": self.correction.name,
-            "solver": self.solver,
-            "settings": dict(self.settings),
-            "score_kind": self.score_kind,
-            "transfer": transfer,
-            "references": [_reference_to_json(r) for r in self.references],
-            "provenance": dict(self.provenance),
-        }
+        from transil.correction.bank_json import bank_to_json
+
+        return bank_to_json(self)
 
     @classmethod
     def from_json(cls, data: Any) -> Bank:
         """Read what `to_json` gave."""
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
-        if data.get("version") != VERSION:
-            raise TransilError(
-                f"bank version {data.get('version')}, but this transil reads version {VERSION}; "
-                "use the transil that wrote it, or a newer one"
-            )
-        try:
-            transfer = data["transfer"]
-            return cls(
-                correction=get_correction(_text(data, "correction")),
-                schedule=Schedule.from_json(data["schedule"]),
-                references=tuple(_reference_from_json(r) for r in data["references"]),
-                method=data["method"],
-                solver=data["solver"],
-                settings=dict(data["settings"]),
-                score_kind=_text(data, "score_kind"),
-                transfer=Transfer(
-                    transfer["how"],
-                    transfer.get("reference"),
-                    {int(s): name for s, name in transfer.get("choice", {}).items()},
-                ),
-                provenance=dict(data["provenance"]),
-            )
-        except KeyError as missing:
-            raise TransilError(f"bank: the key {missing} is missing") from None
-        except TransilError:
-            raise
-        except (TypeError, ValueError, AttributeError) as error:
-            raise TransilError(f"bank: a value has the wrong form ({error})") from None
+        from transil.correction.bank_json import bank_from_json
+
+        return bank_from_json(data)
 
     # -- checks -------------------------------------------------------------------------------
 
@@ -269,8 +231,6 @@ class Bank:
             raise TransilError(
                 f"bank, reference '{reference.name}': state {missing} does not belong or is "
                 f"missing; the schedule ({self.schedule}) asks for states 2 to {wanted[-1]}"
-                if wanted
-                else "bank: a schedule of one state has nothing to correct"
             )
         for state, pairs in reference.pairs.items():
             count = self.correction.fitted(state)
@@ -306,45 +266,3 @@ def score_scale(scores: Any) -> float:
     It does not change with a common shift of a row, which no prediction depends on.
     """
     return float(np.std(scores, axis=1, dtype=np.float64).mean())
-
-
-def _reference_to_json(reference: Reference) -> dict[str, Any]:
-    states = {}
-    for state, pairs in sorted(reference.pairs.items()):
-        entry: dict[str, Any] = {"alpha": pairs.alpha.tolist(), "beta": pairs.beta.tolist()}
-        if state in reference.scale:
-            entry["score_scale"] = reference.scale[state]
-        if state in reference.records:
-            record = vars(reference.records[state])
-            entry["fit"] = {k: v for k, v in record.items() if k != "seconds" and v is not None}
-        states[str(state)] = entry
-    return {"name": reference.name, "source": reference.source, "states": states}
-
-
-def _reference_from_json(data: Any) -> Reference:
-    name = _text(data, "name")
-    states = {int(state): entry for state, entry in data["states"].items()}
-    pairs = {}
-    for state, entry in states.items():
-        try:
-            pairs[state] = Pairs(entry["alpha"], entry["beta"])
-        except (TransilError, TypeError, ValueError) as error:
-            raise TransilError(f"bank, reference '{name}', state {state}: {error}") from None
-    return Reference(
-        name,
-        pairs,
-        records={
-            state: FitRecord(seconds=math.nan, **entry["fit"])
-            for state, entry in states.items()
-            if "fit" in entry
-        },
-        scale={s: float(e["score_scale"]) for s, e in states.items() if "score_scale" in e},
-        source=data["source"],
-    )
-
-
-def _text(data: Any, key: str) -> str:
-    value = data[key]
-    if not isinstance(value, str):
-        raise TransilError(f"bank: '{key}' must be a text, not {value!r}")
-    return value

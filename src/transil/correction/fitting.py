@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from transil.arrays import check_finite, check_scores, to_numpy
+from transil.arrays import check_scores, to_numpy
 from transil.correction.alike import check_alike
 from transil.correction.bank import Bank, Reference, score_scale
 from transil.correction.layers import Correction, Pairs
@@ -16,7 +17,15 @@ from transil.errors import TransilError
 from transil.files import digest
 from transil.provenance import versions
 from transil.schedule import Schedule, ScheduleLike
-from transil.scores import ScoreStore
+from transil.scores import ScoreStore, as_store
+from transil.store_files import StateScores, checked_scores
+
+# Squares of larger scores leave the range in which fits are exact.
+LARGEST = 1e12
+
+CorrectionLike: TypeAlias = str | Correction | type[Correction]
+SolverLike: TypeAlias = str | Solver | type[Solver]
+StoreLike: TypeAlias = ScoreStore | str | os.PathLike[str]
 
 # watch(reference name, state, fraction of that state's fit that is done)
 Watch = Callable[[str, int, float], None]
@@ -27,8 +36,8 @@ def fit_state(
     labels: Any,
     schedule: ScheduleLike,
     *,
-    correction: str | Correction = "adbic",
-    solver: str | Solver = "newton",
+    correction: CorrectionLike = "adbic",
+    solver: SolverLike = "newton",
     previous: Pairs | None = None,
     **settings: Any,
 ) -> Fit:
@@ -40,23 +49,18 @@ def fit_state(
     schedule = Schedule.of(schedule)
     scores = to_numpy(scores)
     check_scores(scores)
-    if scores.ndim != 2 or not len(scores):
-        raise TransilError(f"scores: expected a table with rows, got shape {scores.shape}")
-    state = schedule.state_with(scores.shape[1])
-    check_finite(scores, f"state {state}")
-    columns = schedule.column_of(to_numpy(labels).astype(int), state)
-    if len(columns) != len(scores):
-        raise TransilError(f"state {state}: {len(scores)} rows of scores, {len(columns)} labels")
-    problem = Problem(scores, columns, schedule, state, get_correction(correction))
-    return get_solver(solver, **settings).fit(problem, previous)
+    state = schedule.state_with(scores.shape[-1])
+    data = checked_scores(scores, labels, schedule, state, f"state {state}")
+    kind = get_correction(correction)
+    return get_solver(solver, **settings).fit(_problem(data, schedule, state, kind), previous)
 
 
 def fit(
-    stores: ScoreStore | Sequence[ScoreStore],
+    stores: StoreLike | Sequence[StoreLike],
     *,
     split: str = "val",
-    correction: str | Correction = "adbic",
-    solver: str | Solver = "newton",
+    correction: CorrectionLike = "adbic",
+    solver: SolverLike = "newton",
     names: Sequence[str] | None = None,
     watch: Watch | None = None,
     **settings: Any,
@@ -66,21 +70,26 @@ def fit(
     All stores must have the same group sizes and method. `names` are those of the references
     (default: data set, or folder). Settings go to the solver: `penalty=Penalty(0, 0)`, `seed=1`.
     """
-    stores = [stores] if isinstance(stores, ScoreStore) else list(stores)
-    if not stores:
+    given = [stores] if isinstance(stores, ScoreStore | str | os.PathLike) else stores
+    opened = [as_store(store) for store in given]
+    if not opened:
         raise TransilError("fit: no score store was given")
     kind, how = get_correction(correction), get_solver(solver, **settings)
-    first = stores[0]
-    for store in stores[1:]:
+    first = opened[0]
+    for store in opened[1:]:
         names_of = (first.name, store.name)
         check_alike(_facts(first), _facts(store), names_of, "a bank holds references of one kind")
     if names is None:
-        names = [_reference_name(store) for store in stores]
-    if len(names) != len(stores):
-        raise TransilError(f"fit: {len(names)} names for {len(stores)} stores")
+        names = [_reference_name(store) for store in opened]
+    if len(names) != len(opened):
+        raise TransilError(f"fit: {len(names)} names for {len(opened)} stores")
+    if len(set(names)) < len(names):
+        raise TransilError("fit: two references have one name; give each its own (names, --name)")
+    if first.schedule.states < 2:
+        raise TransilError(f"{first.name}: a schedule of one state has nothing to correct")
     references = tuple(
         _fit_reference(store, name, split, kind, how, watch)
-        for store, name in zip(stores, names, strict=True)
+        for store, name in zip(opened, names, strict=True)
     )
     config = {
         "correction": kind.name,
@@ -102,7 +111,7 @@ def fit(
             "versions": versions(),
             "config_hash": digest(config),
             "split": split,
-            "datasets": [store.dataset for store in stores],
+            "datasets": [store.dataset for store in opened],
         },
     )
 
@@ -119,12 +128,21 @@ def _fit_reference(
     records, scale = {}, {}
     for state in store.require(split)[1:]:
         data = store.get(split, state)
-        problem = Problem(data.scores, data.columns, store.schedule, state, correction)
+        problem = _problem(data, store.schedule, state, correction)
         progress = no_progress if watch is None else _told_to(watch, name, state)
         fitted = solver.fit(problem, pairs.get(state - 1), progress)
         pairs[state], records[state] = fitted.pairs, fitted.record
         scale[state] = score_scale(data.scores)
     return Reference(name, pairs, records, scale, source=store.fingerprint())
+
+
+def _problem(data: StateScores, schedule: Schedule, state: int, correction: Correction) -> Problem:
+    largest = float(max(-data.scores.min(), data.scores.max()))
+    if largest > LARGEST:
+        raise TransilError(
+            f"state {state}: scores up to {largest:.1e} are too large to fit; scale them down"
+        )
+    return Problem(data.scores, data.columns, schedule, state, correction)
 
 
 def _told_to(watch: Watch, name: str, state: int) -> Callable[[float], None]:

@@ -13,7 +13,7 @@ from transil.arrays import Float64Array
 from transil.correction.layers import Pairs
 from transil.correction.objective import Expansion, Objective, Problem, as_pairs, as_theta
 from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
-from transil.errors import ConvergenceWarning
+from transil.errors import ConvergenceWarning, TransilError
 
 # Armijo's condition: a step must bring this share of the decrease its slope promises.
 SUFFICIENT = 1e-4
@@ -36,10 +36,16 @@ class Newton(Solver):
     max_iterations: int = 200
     ridge: float = 1e-6
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for setting in ("tolerance", "max_iterations", "ridge"):
+            if not getattr(self, setting) > 0:
+                raise TransilError(f"{self.name}: {setting} must be above 0")
+
     def fit(
         self,
         problem: Problem,
-        previous: Pairs | None = None,  # noqa: ARG002  the optimum is unique: no start is better
+        previous: Pairs | None = None,  # not used: the optimum is unique
         progress: Progress = no_progress,
     ) -> Fit:
         """The optimum of one state."""

@@ -41,7 +41,7 @@ class Penalty:
     def __post_init__(self) -> None:
         for name in ("alpha", "beta"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
+            if not (isinstance(value, int | float) and np.isfinite(value) and value >= 0):
                 raise TransilError(f"penalty: {name} is {value}; it must be a number >= 0")
 
     def at_least(self, ridge: float) -> Penalty:

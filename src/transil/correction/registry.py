@@ -62,14 +62,24 @@ register_correction: Callable[[type[Correction]], type[Correction]] = CORRECTION
 register_solver: Callable[[type[Solver]], type[Solver]] = SOLVERS.register
 
 
-def get_correction(correction: str | Correction) -> Correction:
+def get_correction(correction: str | Correction | type[Correction]) -> Correction:
     """A correction by name, or the one given."""
-    return CORRECTIONS.find(correction)() if isinstance(correction, str) else correction
+    if isinstance(correction, type):
+        correction = correction()
+    if isinstance(correction, str):
+        return CORRECTIONS.find(correction)()
+    if not isinstance(correction, Correction):
+        raise TransilError(f"correction: expected a name or a Correction, not {correction!r}")
+    return correction
 
 
-def get_solver(solver: str | Solver, **settings: Any) -> Solver:
+def get_solver(solver: str | Solver | type[Solver], **settings: Any) -> Solver:
     """A solver by name with settings, or the one given."""
-    if isinstance(solver, Solver):
+    if isinstance(solver, type) and issubclass(solver, Solver):
+        return solver(**settings)
+    if not isinstance(solver, str):
+        if not isinstance(solver, Solver):
+            raise TransilError(f"solver: expected a name or a Solver, not {solver!r}")
         if settings:
             raise TransilError("solver: give settings with a name, or a solver that has them")
         return solver

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from transil.correction.layers import Pairs
 from transil.correction.objective import Penalty, Problem
+from transil.errors import TransilError
 
 # progress(fraction of this state's fit that is done, from 0 to 1)
 Progress = Callable[[float], None]
@@ -57,6 +58,12 @@ class Solver(ABC):
     name: ClassVar[str]
 
     penalty: Penalty = field(default_factory=Penalty)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.penalty, Penalty):
+            raise TransilError(
+                f"{self.name}: penalty is {self.penalty!r}; give Penalty(alpha=..., beta=...)"
+            )
 
     @abstractmethod
     def fit(

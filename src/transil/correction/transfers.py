@@ -45,6 +45,7 @@ def transfer(
     reference: str | None = None,
     target: ScoreStore | None = None,
     split: str = "test",
+    same_method: bool = True,
 ) -> Bank:
     """Join the references of some banks and say how they become the target's pairs.
 
@@ -56,14 +57,19 @@ def transfer(
     bank = merge([banks] if isinstance(banks, Bank) else banks)
     if how not in get_args(How):
         raise TransilError(f"transfer: '{how}' is unknown; {nearest(how, get_args(How))}")
+    if reference is not None and how != "single":
+        raise TransilError(f"transfer: a reference is named, but '{how}' does not take one")
+    if target is not None and how != "oracle":
+        raise TransilError(f"transfer: a target is given, but '{how}' does not look at it")
     if how == "single" and reference is None:
         names = ", ".join(r.name for r in bank.references)
         raise TransilError(f"transfer: 'single' needs the name of a reference ({names})")
     if how == "oracle":
         if target is None:
             raise TransilError("transfer: 'oracle' needs the target's score store with test labels")
+        bank.check_store(target, same_method=same_method)
         return replace(bank, transfer=Transfer("oracle", choice=_best(bank, target, split)))
-    return replace(bank, transfer=Transfer(how, reference if how == "single" else None))
+    return replace(bank, transfer=Transfer(how, reference))
 
 
 def _facts(bank: Bank) -> dict[str, Any]:
@@ -82,7 +88,6 @@ def _best(bank: Bank, target: ScoreStore, split: str) -> dict[int, str]:
 
     A target that has not reached the last states is given the first reference there.
     """
-    bank.check_store(target)
     choice = dict.fromkeys(range(2, bank.schedule.states + 1), bank.references[0].name)
     for state in target.require(split)[1:]:
         data = target.get(split, state)

@@ -63,6 +63,7 @@ def import_bank(
     correction: str = "adbic",
     classes: int = 100,
     schedule: Schedule | None = None,
+    name: str | None = None,
 ) -> Bank:
     """Read a folder of released parameters into a bank with one reference.
 
@@ -87,7 +88,7 @@ def import_bank(
     return Bank(
         correction=kind,
         schedule=Schedule.from_sizes(schedule.sizes),
-        references=(Reference(folder.resolve().name, pairs, source=digest(checksums)),),
+        references=(Reference(name or folder.resolve().name, pairs, source=digest(checksums)),),
         method=method or _method(folder),
         transfer=Transfer("mean"),
         provenance={"versions": versions(), "imported": "dkt", "config_hash": digest(checksums)},
@@ -172,4 +173,6 @@ def _read_pairs(path: Path, groups: int, wanted: int) -> Pairs:
             f"{path}: expected 'bias_layers.{len(beta)}.alpha' and '.beta' with one number each; "
             f"a file of state {groups - 1} (from 0) has {groups} pairs"
         ) from None
+    if not np.isfinite([alpha, beta]).all():
+        raise TransilError(f"{path}: a parameter is NaN or infinite")
     return Pairs(np.array(alpha[-wanted:]), np.array(beta[-wanted:]))

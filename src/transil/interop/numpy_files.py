@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.errors import TransilError
+from transil.errors import TransilError, reason
 from transil.files import told
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
@@ -38,20 +38,27 @@ def import_scores(
     Without a schedule, group sizes are how many columns each state adds, labels 0, 1, ...
     """
     source = Path(path)
-    arrays = _arrays(source)
-    matches = [match for name in arrays if (match := ARRAY.fullmatch(name))]
-    found = sorted((m[2], int(m[3])) for m in matches if m[1] == "scores")
-    if not found:
+    arrays: dict[tuple[str, str, int], NDArray[Any]] = {}
+    for name, array in _arrays(source).items():
+        if match := ARRAY.fullmatch(name):
+            key = (match[1], match[2], int(match[3]))
+            if key in arrays:
+                raise TransilError(f"{source}: {name} is there twice, with and without zeros")
+            arrays[key] = array
+    if not any(kind == "scores" for kind, _, _ in arrays):
         raise TransilError(
             f"{source}: no arrays scores_SPLIT_STATE in it, such as scores_test_1 and "
             "labels_test_1 (states count from 1)"
         )
     data: dict[str, dict[int, tuple[NDArray[Any], NDArray[Any]]]] = {}
-    for split, state in found:
-        name = f"labels_{split}_{state}"
-        if name not in arrays:
-            raise TransilError(f"{source}: {name} is missing beside scores_{split}_{state}")
-        data.setdefault(split, {})[state] = (arrays[f"scores_{split}_{state}"], arrays[name])
+    for split, state in sorted({(split, state) for _, split, state in arrays}):
+        for kind, other in (("scores", "labels"), ("labels", "scores")):
+            if (kind, split, state) not in arrays:
+                raise TransilError(
+                    f"{source}: {kind}_{split}_{state} is missing beside {other}_{split}_{state}"
+                )
+        pair = (arrays["scores", split, state], arrays["labels", split, state])
+        data.setdefault(split, {})[state] = pair
     if schedule is None:
         schedule = _schedule_from_columns(source, data)
     return ScoreStore.from_arrays(data, schedule, method=method, dataset=dataset, kind=kind)
@@ -67,7 +74,20 @@ def load_array(path: str | os.PathLike[str]) -> NDArray[Any]:
         try:
             return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         except (ValueError, EOFError) as error:
-            raise TransilError(f"{path}: not a plain .npy file ({_first_line(error)})") from None
+            raise TransilError(f"{path}: not a plain .npy file ({reason(error)})") from None
+
+
+def load_archive(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz file, read without unpickling anything."""
+    with told(f"cannot read {path}"), open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise TransilError(f"{path}: not an .npz file")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except Exception as error:  # zlib, zipfile and NumPy each have their own
+            raise TransilError(f"{path}: a damaged .npz file ({reason(error)})") from None
 
 
 def _arrays(source: Path) -> dict[str, NDArray[Any]]:
@@ -75,15 +95,7 @@ def _arrays(source: Path) -> dict[str, NDArray[Any]]:
     if source.is_dir():
         wanted = (f for f in sorted(source.glob("*.npy")) if ARRAY.fullmatch(f.stem))
         return {file.stem: load_array(file) for file in wanted}
-    with told(f"cannot read {source}"), open(source, "rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise TransilError(f"{source}: neither a folder of .npy files nor an .npz file")
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files if ARRAY.fullmatch(name)}
-        except Exception as error:  # zlib, zipfile and NumPy each have their own
-            raise TransilError(f"{source}: a damaged .npz file ({_first_line(error)})") from None
+    return load_archive(source)
 
 
 def _schedule_from_columns(
@@ -110,7 +122,3 @@ def _schedule_from_columns(
             "states 1, 2, ...; give them with --schedule"
         )
     return Schedule.from_sizes(sizes.tolist())
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

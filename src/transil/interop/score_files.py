@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,30 +39,48 @@ def correct_file(
             raise TransilError(
                 f"{path}: unknown kind of file; scores are .npy or torch files ({', '.join(TORCH)})"
             )
-    scores = _read(source)
-    if state is None:
-        state = bank.schedule.state_with(scores.shape[1])
-    bank.schedule.check_columns(scores.shape[1], state, str(source))
-    if target.suffix in TORCH:
+    if source.suffix in TORCH and target.suffix in TORCH:
+        return _correct_tensor(source, target, bank, state)
+    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+    state = _check(scores, source, bank, state)
+    bank.check_scale(scores, state)
+    if target.suffix == ".npy":
+        _write_npy(source, target, scores, bank, state, progress)
+    else:
         import torch
 
-        check_finite(scores, f"{source}, state {state}")
-        with atomic_file(target, durable=False) as file:
-            torch.save(torch.from_numpy(bank.correct(scores, state)), file)
-    else:
-        bank.check_scale(scores, state)
-        _write_npy(source, target, scores, bank, state, progress)
+        _save_tensor(source, target, torch.from_numpy(to_numpy(scores).copy()), bank, state)
     return state, len(scores)
 
 
-def _read(source: Path) -> FloatArray:
-    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
+    """The state of a table of scores; an error where it is none."""
     check_scores(scores, str(source))
     if scores.ndim != 2:
-        raise TransilError(
-            f"{source}: expected a table (rows, columns), found shape {scores.shape}"
-        )
-    return scores
+        shape = tuple(scores.shape)
+        raise TransilError(f"{source}: expected a table (rows, columns), found shape {shape}")
+    if state is None:
+        state = bank.schedule.state_with(scores.shape[1])
+    bank.schedule.check_columns(scores.shape[1], state, str(source))
+    return state
+
+
+def _correct_tensor(source: Path, target: Path, bank: Bank, state: int | None) -> tuple[int, int]:
+    """Tensor in, tensor out, in its own type."""
+    tensor = load_tensor(source)
+    state = _check(tensor, source, bank, state)
+    _save_tensor(source, target, tensor, bank, state)
+    return state, len(tensor)
+
+
+def _save_tensor(source: Path, target: Path, tensor: Any, bank: Bank, state: int) -> None:
+    import torch
+
+    check_finite(to_numpy(tensor), f"{source}, state {state}")
+    corrected = bank.correct(tensor, state)
+    check_finite(to_numpy(corrected), f"{target}, corrected to {corrected.dtype}")
+    with atomic_file(target, durable=False) as file:
+        torch.save(corrected, file)
 
 
 def _write_npy(
@@ -78,6 +97,9 @@ def _write_npy(
             block = scores[start : start + rows]
             check_finite(block, f"{source}, state {state}", first_row=start)
             out = buffer[: len(block)]
-            correct_groups(block, pairs.alpha, pairs.beta, bank.schedule, state, out)
+            with np.errstate(over="ignore"):
+                correct_groups(block, pairs.alpha, pairs.beta, bank.schedule, state, out)
+            # Float16 and very large scores can overflow: nothing infinite is written.
+            check_finite(out, f"{target}, corrected to {out.dtype}", first_row=start)
             file.write(out.data)
             progress(min(1.0, (start + rows) / len(scores)))

@@ -6,7 +6,7 @@ import os
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from transil.errors import TransilError
+from transil.errors import TransilError, reason
 from transil.files import told
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ def load_safely(path: str | os.PathLike[str]) -> Any:
         except OSError:
             raise
         except Exception as error:  # torch raises many kinds for a file that is cut or foreign
-            reason = (
-                str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            )
-            raise TransilError(f"{path}: cut short or not a torch file ({reason})") from None
+            raise TransilError(f"{path}: cut short or not a torch file ({reason(error)})") from None
 
 
 def load_tensor(path: str | os.PathLike[str]) -> torch.Tensor:

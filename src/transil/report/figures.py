@@ -27,11 +27,11 @@ def draw_evaluation(
     The panels are the paper's Figures 5, 2 and 4 for one model. `results` maps 'raw' and, where
     there is a correction, 'corrected' to metrics.
     """
-    if path.suffix not in FORMATS:
+    if path.suffix.lower() not in FORMATS:
         raise TransilError(f"{path}: figures are {', '.join(FORMATS)}")
     figure_class = _figure_class()
     figure = figure_class(figsize=(10.5, 8.0), layout="constrained")
-    figure.suptitle(title, fontsize=12)
+    figure.suptitle(title.replace("$", r"\$"), fontsize=12)  # a dollar would begin mathematics
     top, bottom = figure.subfigures(2, 1)
     accuracy, scores = top.subplots(1, 2)
     _draw_accuracy(accuracy, results)
@@ -109,9 +109,12 @@ def _figure_class() -> Any:
 
 def _save(figure: Any, path: Path) -> None:
     """Write a figure atomically; the same figure always gives the same bytes."""
-    kind = path.suffix[1:]
+    import matplotlib
+
+    kind = path.suffix[1:].lower()
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     data = io.BytesIO()
-    figure.savefig(data, format=kind, dpi=130, metadata=metadata[kind])
+    with matplotlib.rc_context({"svg.hashsalt": "transil"}):
+        figure.savefig(data, format=kind, dpi=130, metadata=metadata[kind])
     with atomic_file(path) as file:
         file.write(data.getvalue())

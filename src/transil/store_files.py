@@ -1,0 +1,172 @@
+"""The data files of a score store: one safetensors file for each split and state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
+from transil.errors import TransilError, reason
+from transil.files import atomic_file, sha256, told
+from transil.schedule import IntArray, Schedule
+
+DTYPES = ("float16", "float32", "float64")
+
+
+@dataclass(frozen=True, eq=False)
+class StateScores:
+    """The scores of one state on one split.
+
+    scores (n, columns) floating; labels (n,) the class labels; columns (n,) the score column of
+    each label. Arrays of a store on disk are read-only views of the file.
+    """
+
+    scores: FloatArray
+    labels: IntArray
+    columns: IntArray
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What the manifest says about one data file."""
+
+    file: str
+    rows: int
+    columns: int
+    dtype: str
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value).__name__ != field.type:
+                raise ValueError(f"'{field.name}' is {value!r}, not {field.type}")
+        # The name becomes a path that is read, and later deleted: it must stay in the folder.
+        if not re.fullmatch(r"[\w-]+\.safetensors", self.file):
+            raise ValueError(f"'{self.file}' is not the name of a data file")
+
+
+def checked_scores(
+    scores: Any, labels: Any, schedule: Schedule, state: int, where: str
+) -> StateScores:
+    """Arrays of one state as `StateScores`; anything wrong in them is told with its place."""
+    scores, labels = to_numpy(scores), to_numpy(labels)
+    check_scores(scores, where)
+    if scores.dtype.name not in DTYPES:
+        raise TransilError(f"{where}: scores of type {scores.dtype}; use {', '.join(DTYPES)}")
+    if scores.ndim != 2:
+        raise TransilError(f"{where}: scores must be a table (rows, columns), not {scores.shape}")
+    schedule.check_columns(scores.shape[1], state, where)
+    if labels.shape != scores.shape[:1]:
+        raise TransilError(
+            f"{where}: {scores.shape[0]} rows of scores but labels of shape {labels.shape}"
+        )
+    if not len(scores):
+        raise TransilError(f"{where}: no rows; leave the state out or give scores")
+    check_finite(scores, where)
+    labels = _whole_labels(labels, where)
+    return StateScores(scores, labels, schedule.column_of(labels, state, where))
+
+
+def check_dtype(dtype: str | None) -> None:
+    """An error where scores cannot be stored in this type."""
+    if dtype is not None and dtype not in DTYPES:
+        raise TransilError(f"dtype '{dtype}': choose one of {', '.join(DTYPES)}")
+
+
+def write_data(
+    folder: Path, split: str, state: int, data: StateScores, dtype: str | None
+) -> FileEntry:
+    """Write one data file, named by its content, and say what the manifest must know of it."""
+    check_dtype(dtype)
+    raw = serialise(data, dtype, f"split '{split}', state {state}")
+    checksum = hashlib.sha256(raw).hexdigest()
+    name = f"{split}-{state:02d}-{checksum[:12]}.safetensors"
+    with atomic_file(folder / name) as file:
+        file.write(raw)
+    rows, columns = data.scores.shape
+    stored = dtype or data.scores.dtype.name
+    return FileEntry(name, rows, columns, stored, len(raw), checksum)
+
+
+def read_data(path: Path, entry: FileEntry) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Scores and labels of a data file, mapped, after a look at its checksum."""
+    with told(f"cannot read {path}"):
+        info = path.stat()
+    _verify(path, entry, (info.st_size, info.st_mtime_ns))
+    tensors = _map_safetensors(path)
+    if not {"scores", "labels"} <= set(tensors):
+        raise TransilError(f"{path}: has no tensors 'scores' and 'labels'; import it again")
+    return tensors["scores"], tensors["labels"]
+
+
+def serialise(data: StateScores, dtype: str | None, where: str = "scores") -> bytes:
+    """The bytes of a data file."""
+    from safetensors.numpy import save
+
+    with np.errstate(over="ignore"):
+        scores = np.ascontiguousarray(data.scores, dtype=dtype)
+    if dtype == "float16" and not np.isfinite(scores).all():
+        worst = float(np.abs(data.scores).max())
+        raise TransilError(f"{where}: a score of {worst:g} is too large for float16; use float32")
+    return save({"scores": scores, "labels": np.ascontiguousarray(data.labels)})
+
+
+def _whole_labels(labels: NDArray[Any], where: str) -> IntArray:
+    """Labels as int64. The released files keep them as float32, so whole floats are welcome."""
+    if not (np.issubdtype(labels.dtype, np.integer) or np.issubdtype(labels.dtype, np.floating)):
+        raise TransilError(f"{where}: labels must be whole numbers, not {labels.dtype}")
+    with np.errstate(invalid="ignore"):
+        whole = labels.astype(np.int64)
+    if not np.array_equal(whole, labels):
+        row = int(np.flatnonzero(whole != labels)[0])
+        raise TransilError(f"{where}: label {labels[row]} in row {row} is not a whole number")
+    return whole
+
+
+@lru_cache(maxsize=4096)
+def _verify(path: Path, entry: FileEntry, stamp: tuple[int, int]) -> None:
+    """Compare a file with its manifest entry, once for each time it changed on disk."""
+    if stamp[0] != entry.bytes:
+        raise TransilError(
+            f"{path}: {stamp[0]} bytes instead of {entry.bytes}; the file was cut or replaced, "
+            "import it again"
+        )
+    if sha256(path) != entry.sha256:
+        raise TransilError(
+            f"{path}: the checksum does not match, the file was altered; import it again"
+        )
+
+
+def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a safetensors file as read-only views of the mapped file.
+
+    The library's own NumPy reader copies; the header says all that a map needs.
+    """
+    names = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "I64": np.int64}
+    try:
+        with told(f"cannot read {path}"):
+            whole = np.memmap(path, dtype=np.uint8, mode="r")
+        length = int.from_bytes(whole[:8].tobytes(), "little")
+        if length > len(whole) - 8:
+            raise ValueError("the header is longer than the file")
+        header = json.loads(whole[8 : 8 + length].tobytes())
+        tensors = {}
+        for name, info in header.items():
+            if name == "__metadata__":
+                continue
+            start, stop = (8 + length + offset for offset in info["data_offsets"])
+            values = np.asarray(whole[start:stop]).view(names[info["dtype"]])
+            tensors[name] = values.reshape(info["shape"])
+        return tensors
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TransilError(f"{path}: not a readable safetensors file ({reason(error)})") from None
