@@ -70,11 +70,12 @@ def list_command(
     print_facts(
         "formula families, nothing to download", {n: f.summary for n, f in FAMILIES.items()}
     )
-    say(f"named sets, looked for in {data_dir()} (${ENVIRONMENT} names another folder)")
+    say(f"named sets, looked for in {data_dir()} (${ENVIRONMENT} names another folder):")
+    say("  images in images/, the authors' lists in image_lists/, by the names given below")
     for name, found, what, needs, lists in rows:
         say(f"  {name:<10} {'found' if found == 'yes' else 'missing':<8} {what}")
         if found == "no":
-            say(f"  {'':<19} needs {needs}; lists in image_lists/{lists}")
+            say(f"  {'':<10} needs {needs}; lists: {lists}")
     say("")
     print_facts("kinds of sources", KINDS)
 

@@ -1,0 +1,139 @@
+"""`open_images`: from a path, a name or a formula to decoded images."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from transil.correction.registry import nearest
+from transil.data.cache import Progress, cached_images, is_converted, open_converted
+from transil.data.decode import check_rule
+from transil.data.images import Images
+from transil.data.source import Source
+from transil.data.sources.cifar import CifarSource, is_cifar
+from transil.data.sources.folder import FolderSource
+from transil.data.sources.formula import DEFAULTS, FormulaSource
+from transil.data.sources.lists import ListSource, is_list_folder
+from transil.data.sources.npz import NpzSource
+from transil.data.sources.paper import RECIPES, open_recipe
+from transil.data.sources.parquet import ParquetSource
+from transil.data.sources.torchvision import TorchvisionSource
+from transil.errors import DataWarning, TransilError
+
+
+def open_images(
+    spec: str | os.PathLike[str],
+    *,
+    size: int | None = None,
+    rule: str = "crop",
+    root: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+) -> Images:
+    """The images of a data set, decoded once and mapped from the cache ever after.
+
+    `spec` is a folder (Parquet, image folder, image lists, CIFAR), a file (.npz, CIFAR's tar.gz),
+    a name (`transil data list`), `formula:FAMILY?classes=100&seed=3`, or
+    `torchvision:NAME?root=DIR`. `size` scales to squares by `rule`, 'crop' or 'stretch'; without
+    it images must have one size. `root` is where the paths of image lists begin. `skip_bad` leaves
+    out what cannot be decoded.
+    """
+    if size is not None and size < 1:
+        raise TransilError(f"size {size}: it must be at least 1 pixel")
+    path = Path(spec)
+    if is_converted(path):
+        images = open_converted(path)
+        if size not in (None, images.size):
+            raise TransilError(
+                f"{path}: its images have {images.size} pixels; convert the original to {size}"
+            )
+        return images
+    source = find_source(spec, root=Path(root) if root else None, size=size).check()
+    images = cached_images(
+        source,
+        size=size,
+        rule=check_rule(rule),
+        cache_dir=Path(cache_dir) if cache_dir else None,
+        skip_bad=skip_bad,
+        progress=progress,
+    )
+    if images.skipped:
+        warnings.warn(
+            f"{images.name}: {len(images.skipped)} image(s) could not be decoded and were left out; "
+            f"the first: {images.skipped[0]}",
+            DataWarning,
+            stacklevel=2,
+        )
+    if images.duplicates:
+        warnings.warn(
+            f"{images.name}: {images.duplicates} image(s) are both in train and in test",
+            DataWarning,
+            stacklevel=2,
+        )
+    return images
+
+
+def find_source(
+    spec: str | os.PathLike[str], *, root: Path | None = None, size: int | None = None
+) -> Source:
+    """The source that `spec` names; nothing is decoded yet."""
+    text = os.fspath(spec)
+    if text.startswith("formula:"):
+        return _formula(text, size)
+    if text.startswith("torchvision:"):
+        return _torchvision(text, root)
+    path = Path(text)
+    if path.is_dir():
+        if any(path.glob("*.parquet")):
+            return ParquetSource(path)
+        if is_list_folder(path):
+            return ListSource(path, root)
+        return CifarSource(path) if is_cifar(path) else FolderSource(path)
+    if path.is_file():
+        if path.suffix == ".npz":
+            return NpzSource(path)
+        if is_cifar(path):
+            return CifarSource(path)
+        raise TransilError(
+            f"{path}: unknown kind of file; give a folder, an .npz or CIFAR's tar.gz"
+        )
+    if text in RECIPES:
+        return open_recipe(text)
+    raise TransilError(
+        f"{text}: no such folder or file, and no named data set; "
+        f"{nearest(text, [*RECIPES, 'formula:'])}"
+    )
+
+
+def _formula(text: str, size: int | None) -> Source:
+    family, _, query = text.removeprefix("formula:").partition("?")
+    settings: dict[str, int] = {}
+    for key, value in _options(text, query).items():
+        if key not in DEFAULTS:
+            raise TransilError(f"{text}: no setting '{key}'; {nearest(key, DEFAULTS)}")
+        if not value.isdecimal():
+            raise TransilError(f"{text}: {key} must be a whole number, not '{value}'")
+        settings[key] = int(value)
+    if size is not None:
+        settings["size"] = size  # drawn at that size, not scaled to it
+    return FormulaSource(family, **settings)
+
+
+def _torchvision(text: str, root: Path | None) -> Source:
+    kind, _, query = text.removeprefix("torchvision:").partition("?")
+    options = _options(text, query)
+    unknown = set(options) - {"root", "download"}
+    if unknown:
+        raise TransilError(f"{text}: no setting '{unknown.pop()}'; there are: root, download")
+    folder = Path(options["root"]) if "root" in options else (root or Path("data"))
+    return TorchvisionSource(kind, folder, download=options.get("download") in ("1", "true", "yes"))
+
+
+def _options(text: str, query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+    except ValueError:
+        raise TransilError(f"{text}: settings are written as '?classes=100&seed=3'") from None

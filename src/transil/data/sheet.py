@@ -1,0 +1,51 @@
+"""Contact sheets: one picture of a data set, a row for each of some classes. Needs Pillow."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+
+from transil.data.images import Images
+from transil.errors import TransilError
+from transil.files import atomic_file
+
+GAP = 2
+MARGIN = 150  # room for class names
+
+
+def contact_sheet(
+    images: Images,
+    path: str | os.PathLike[str],
+    *,
+    split: str = "train",
+    classes: int = 12,
+    per_class: int = 12,
+    tile: int = 48,
+) -> None:
+    """Draw the first images of some classes, spread over all of them, with their names."""
+    try:
+        from PIL import Image, ImageDraw
+    except ModuleNotFoundError:
+        raise TransilError("contact sheets need Pillow; run: pip install 'transil[data]'") from None
+    target = Path(path)
+    if target.suffix.lower() != ".png":
+        raise TransilError(f"{target}: contact sheets are .png files")
+    data = images.splits[split]
+    chosen = np.unique(np.linspace(0, images.classes - 1, min(classes, images.classes)).astype(int))
+    step = tile + GAP
+    sheet = Image.new("RGB", (MARGIN + per_class * step, len(chosen) * step + GAP), "white")
+    draw = ImageDraw.Draw(sheet)
+    for row, label in enumerate(chosen):
+        top = GAP + row * step
+        draw.text((4, top + tile // 2 - 6), images.class_names[label][:22], fill="black")
+        for column, index in enumerate(np.flatnonzero(data.labels == label)[:per_class]):
+            picture = Image.fromarray(np.asarray(data.pixels[index]))
+            picture = picture.resize((tile, tile), Image.Resampling.LANCZOS)
+            sheet.paste(picture, (MARGIN + column * step, top))
+    out = io.BytesIO()
+    sheet.save(out, format="PNG")
+    with atomic_file(target) as file:
+        file.write(out.getvalue())

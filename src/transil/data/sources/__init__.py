@@ -1,0 +1,1 @@
+"""Where images come from: one small file for each kind of source."""

@@ -1,0 +1,109 @@
+"""Parquet in the Hugging Face convention: `image` = {bytes, path}, `label`, several shards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transil.data.source import BLOCK, Block, Source, file_stamp, names_for
+from transil.errors import TransilError, reason
+from transil.files import digest, told
+from transil.schedule import IntArray
+
+# train-00000-of-00002.parquet, test.parquet; "validation" is the hub's name for val.
+SHARD = re.compile(r"([A-Za-z]+)(?:-\d+-of-\d+)?\.parquet")
+SPLITS = {"validation": "val", "valid": "val"}
+
+
+class ParquetSource(Source):
+    """A folder of Parquet shards."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.resolve().name
+        self.folder = folder
+        self.shards: dict[str, list[Path]] = {}
+        for path in sorted(folder.glob("*.parquet")):
+            match = SHARD.fullmatch(path.name)
+            if match is None:
+                raise TransilError(f"{path}: name it SPLIT.parquet or SPLIT-00000-of-00001.parquet")
+            self.shards.setdefault(SPLITS.get(match[1], match[1]), []).append(path)
+        self.image_column, self.label_column, names = self._schema()
+        self.labels = {split: self._labels(paths) for split, paths in self.shards.items()}
+        self.class_names = tuple(names) if names else names_for(self.labels)
+
+    def blocks(self, split: str) -> Iterator[Block]:
+        for path in self.shards[split]:
+            with told(f"cannot read {path}"), _file(path) as file:
+                for batch in file.iter_batches(batch_size=BLOCK, columns=[self.image_column]):
+                    yield [item["bytes"] for item in batch.column(0).to_pylist()]
+
+    def fingerprint(self) -> str:
+        stamps = [[split, *map(file_stamp, paths)] for split, paths in sorted(self.shards.items())]
+        return digest(["parquet", *stamps])
+
+    def where(self, split: str, row: int) -> str:
+        for path in self.shards[split]:
+            with _file(path) as file:
+                rows = file.metadata.num_rows
+            if row < rows:
+                return f"{path}, row {row}"
+            row -= rows
+        return super().where(split, row)
+
+    def _schema(self) -> tuple[str, str, list[str]]:
+        """The names of the two columns, and the class names where the metadata has them."""
+        path = next(iter(self.shards.values()))[0]
+        with _file(path) as file:
+            schema = file.schema_arrow
+        image = next((n for n in ("image", "img") if n in schema.names), None)
+        label = next((n for n in ("label", "fine_label", "labels") if n in schema.names), None)
+        if image is None or label is None:
+            raise TransilError(
+                f"{path}: columns 'image' and 'label' are needed, found {', '.join(schema.names)}"
+            )
+        kind = schema.field(image).type
+        if (
+            not hasattr(kind, "num_fields")
+            or kind.num_fields == 0
+            or kind.get_field_index("bytes") < 0
+        ):
+            raise TransilError(f"{path}: column '{image}' must hold {{bytes, path}}, not {kind}")
+        return image, label, _class_names(schema.metadata or {}, label)
+
+    def _labels(self, paths: list[Path]) -> IntArray:
+        parts = []
+        for path in paths:
+            with told(f"cannot read {path}"), _file(path) as file:
+                column = file.read(columns=[self.label_column]).column(0)
+            if column.null_count:
+                raise TransilError(f"{path}: column '{self.label_column}' has empty cells")
+            values = column.to_numpy()
+            if not np.issubdtype(values.dtype, np.integer):
+                raise TransilError(f"{path}: column '{self.label_column}' must hold whole numbers")
+            parts.append(values.astype(np.int64))
+        return np.concatenate(parts)
+
+
+def _class_names(metadata: dict[bytes, bytes], label: str) -> list[str]:
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        return [str(name) for name in features[label]["names"]]
+    except (KeyError, ValueError, TypeError):
+        return []
+
+
+def _file(path: Path) -> Any:
+    try:
+        from pyarrow import ArrowInvalid
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError:
+        raise TransilError("Parquet needs pyarrow; run: pip install 'transil[data]'") from None
+    try:
+        return ParquetFile(path)
+    except ArrowInvalid as error:
+        raise TransilError(f"{path}: not a Parquet file, or cut short ({reason(error)})") from None

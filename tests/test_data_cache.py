@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from image_files import make_folder, picture, pixels
+from transil import TransilError
+from transil.data import cache as cache_module
+from transil.data import open_images
+from transil.data.cache import clear, default_cache_dir, entries, verify
+from transil.data.sources.folder import FolderSource
+
+
+def _only(folder: Path) -> Path:
+    found = [path for path in folder.iterdir() if path.is_dir()]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_folder(tmp_path / "set")
+    seen: list[tuple[int, int]] = []
+    first = open_images(root, cache_dir=tmp_path / "c", progress=lambda a, b: seen.append((a, b)))
+    assert seen[-1] == (18, 18)
+    monkeypatch.setattr("transil.data.cache.decode", None)  # would fail if it were called
+    second = open_images(root, cache_dir=tmp_path / "c")
+    np.testing.assert_array_equal(first.splits["train"].pixels, second.splits["train"].pixels)
+    assert first.fingerprint == second.fingerprint
+    assert not second.splits["train"].pixels.flags.owndata
+
+
+def test_key_follows_content_size_and_rule(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    folder = tmp_path / "c"
+    for options in ({}, {"size": 4}, {"size": 4, "rule": "stretch"}, {"size": 6}):
+        open_images(root, cache_dir=folder, **options)
+    assert len(entries(folder)) == 4
+    picture(99).save(root / "train/class0/000.png")  # a file written anew
+    os.utime(root / "train/class0/000.png", ns=(1, 1))
+    changed = open_images(root, cache_dir=folder)
+    assert len(entries(folder)) == 5
+    np.testing.assert_array_equal(changed.splits["train"].pixels[0], pixels(99))
+
+
+def test_a_cache_that_was_cut_or_altered_is_built_again(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    whole = np.array(open_images(root, cache_dir=tmp_path / "c").splits["train"].pixels)
+    entry = _only(tmp_path / "c")
+
+    def again() -> Any:
+        return open_images(root, cache_dir=tmp_path / "c").splits["train"].pixels
+
+    raw = (entry / "train.u8").read_bytes()
+    (entry / "train.u8").write_bytes(raw[:-7])
+    np.testing.assert_array_equal(again(), whole)
+    (entry / "train.u8").write_bytes(b"\x00" + raw[1:])
+    np.testing.assert_array_equal(again(), whole)
+    (entry / "test.u8").unlink()
+    np.testing.assert_array_equal(again(), whole)
+    (entry / "meta.json").write_text("{")
+    np.testing.assert_array_equal(again(), whole)
+    (entry / "train.labels.npy").write_bytes(b"")
+    np.testing.assert_array_equal(again(), whole)
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_folder(tmp_path / "set")
+
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cache_module._SplitWriter, "_keep", full)
+    with pytest.raises(TransilError, match="cannot write the cache .*No space left on device"):
+        open_images(root, cache_dir=tmp_path / "c")
+    monkeypatch.undo()
+    assert [p.name for p in (tmp_path / "c").iterdir() if not p.name.endswith(".lock")] == []
+    assert len(open_images(root, cache_dir=tmp_path / "c").splits["train"]) == 12
+
+
+def test_killed_while_building(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    script = f"""
+import os, signal
+os.rename = lambda a, b: os.kill(os.getpid(), signal.SIGKILL)
+from transil.data import open_images
+open_images({str(root)!r}, cache_dir={str(tmp_path / "c")!r})
+"""
+    done = subprocess.run([sys.executable, "-c", script], timeout=60)
+    assert done.returncode == -9
+    assert entries(tmp_path / "c") == []
+    assert len(open_images(root, cache_dir=tmp_path / "c").splits["train"]) == 12
+
+
+def test_two_processes_at_once_build_it_once(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set", train=30)
+    script = f"""
+import transil.data.cache as cache
+from transil.data import open_images
+real = cache._Build.into
+def into(self, path, progress):
+    print("built", flush=True)
+    return real(self, path, progress)
+cache._Build.into = into
+print(len(open_images({str(root)!r}, cache_dir={str(tmp_path / "c")!r}).splits["train"]))
+"""
+    jobs = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    outputs = [job.communicate(timeout=60)[0] for job in jobs]
+    assert all(output.strip().endswith("90") for output in outputs)
+    assert sum("built" in output for output in outputs) == 1
+
+
+def test_listing_verifying_and_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path / "c"))
+    assert default_cache_dir() == tmp_path / "c"
+    assert entries() == []
+    open_images(make_folder(tmp_path / "one"))
+    open_images(make_folder(tmp_path / "two"))
+    assert [e.path.name[:3] for e in entries()] == ["one", "two"]
+    assert all(verify(entry) for entry in entries())
+    raw = entries()[0].path / "train.u8"
+    raw.write_bytes(raw.read_bytes()[::-1])
+    assert [verify(entry) for entry in entries()] == [False, True]
+    assert len(clear(name="two")) == 1
+    assert [e.path.name[:3] for e in entries()] == ["one"]
+    clear()
+    assert entries() == []
+
+
+def test_a_converted_folder_opens_anywhere(tmp_path: Path) -> None:
+    from transil.data.cache import convert
+    from transil.data.opening import find_source
+
+    source = find_source(make_folder(tmp_path / "set"))
+    made = convert(source, tmp_path / "out", size=4, rule="crop")
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    again = open_images(moved)
+    np.testing.assert_array_equal(made.splits["test"].pixels, again.splits["test"].pixels)
+    assert again.class_names == ("class0", "class1", "class2")
+    with pytest.raises(TransilError, match="it exists"):
+        convert(source, moved, size=4, rule="crop")
+    with pytest.raises(TransilError, match="have 4 pixels; convert the original"):
+        open_images(moved, size=8)
+    (moved / "train.u8").write_bytes(b"")
+    with pytest.raises(TransilError, match="cut short or altered"):
+        open_images(moved)
+
+
+def test_memory_of_a_large_folder_grows_slowly(tmp_path: Path) -> None:
+    """The index of a tree costs tens of bytes a file: a million files stay far below 2 GB."""
+    costs = {}
+    for count in (2_000, 6_000):
+        root = tmp_path / str(count)
+        for label in range(4):
+            folder = root / "train" / f"class{label}"
+            folder.mkdir(parents=True)
+            for i in range(count // 4):
+                (folder / f"a_rather_long_file_name_{i:08d}.png").touch()
+        tracemalloc.start()
+        source = FolderSource(root)
+        source.fingerprint()
+        costs[count] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(source.labels["train"]) == count
+    per_file = (costs[6_000] - costs[2_000]) / 4_000
+    assert per_file < 300  # bytes at the peak (105 measured): 0.3 GB for a million
+
+
+def test_images_are_never_all_decoded_into_memory(tmp_path: Path) -> None:
+    import transil.data.source as source_module
+
+    source_module_block = source_module.BLOCK
+    root = tmp_path / "set"
+    folder = root / "x"
+    folder.mkdir(parents=True)
+    small = picture(0)
+    for i in range(3 * source_module_block):
+        small.save(folder / f"{i}.bmp")
+    open_images(root, size=4, cache_dir=tmp_path / "warm")  # imports are not counted
+    tracemalloc.start()
+    images = open_images(root, size=64, cache_dir=tmp_path / "c")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    total = images.splits["train"].pixels.nbytes
+    assert peak < total / 2  # one block in flight, not three
