@@ -25,6 +25,8 @@ format: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/fit.py
 	$(THREADS) $(BIN)/python benchmarks/correct.py
+	$(THREADS) $(BIN)/python benchmarks/data.py
+	$(THREADS) $(BIN)/python benchmarks/formula.py
 
 # The constraints pin every version, torch first: left alone, pip may bring another torch with
 # gigabytes of CUDA packages. PIP_FLAGS can name another index.
