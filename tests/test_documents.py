@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from support import ok, unequal_store
-from transil import ScoreStore, fit
+from transil import Penalty, ScoreStore, evaluate, fit
 from transil.synthetic import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,13 +43,17 @@ def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert names["bank"].method == "lwf"
 
 
-def test_python_of_the_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transil.correction.registry import CORRECTIONS
 
     monkeypatch.setattr(CORRECTIONS, "_classes", dict(CORRECTIONS._classes))
     names: dict[str, Any] = {"scores": np.zeros((3, 65))}
     for block in _blocks("docs/corrections.md", "python"):
         exec(block, names)
+    monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path))
+    for block in _blocks("docs/data.md", "python"):
+        exec(block, names)
+    assert names["batch"].images.shape == (128, 3, 32, 32)
     bank = fit(unequal_store(), correction="first-and-rest")
     assert len(bank.pairs(5)) == 2
 
@@ -71,6 +75,27 @@ def test_commands_and_table_of_the_readme(shared: Path, tmp_path: Path) -> None:
         for number in numbers:
             assert number in line
             assert number in section
+
+
+def test_tables_of_released_numbers(released: ScoreStore) -> None:
+    """Rows of the README and of docs/corrections.md, computed again."""
+
+    def accuracy(**settings: Any) -> str:
+        value = evaluate(released, fit(released, **settings)).average_incremental_accuracy
+        return f"{100 * value:.2f}"
+
+    rows = dict(re.findall(r"^\| (.*?) \|.*\| ([\d.]+) \|$", README, re.M))
+    free = Penalty(0, 0)
+    assert rows["BiC, fitted on validation scores"] == accuracy(correction="bic", solver="authors")
+    assert rows["adBiC, exact optimum"] == accuracy(correction="adbic")
+    assert rows["adBiC, exact optimum, no penalty"] == accuracy(correction="adbic", penalty=free)
+    assert rows["BiC, exact optimum"] == accuracy(correction="bic")
+    assert rows["BiC, exact optimum, no penalty"] == accuracy(correction="bic", penalty=free)
+    page = (ROOT / "docs/corrections.md").read_text()
+    table = re.search(r"^\| `adbic` \|.*?^\| ([\d. |]+) \|$", page, re.S | re.M)
+    assert table is not None
+    names = ("adbic", "bic", "bic-past", "bic-all")
+    assert table[1].split(" | ")[:4] == [accuracy(correction=name) for name in names]
 
 
 def test_every_command_is_in_the_readme() -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.optimize import minimize
 
 from transil import Bank, Penalty, ScoreStore, evaluate, fit
+from transil.correction import Newton, Pairs, get_correction
+from transil.correction.objective import Problem, as_theta
 from transil.interop import dkt
 
 # Top-1 of every state (%), from running the authors' own evaluation (states 1..10).
@@ -86,13 +91,54 @@ def test_fitted_on_the_validation_scores(
     for record in bank.references[0].records.values():
         if solver == "newton":
             assert record.gradient_norm <= 1e-8
+    if solver == "authors":  # no other solver is below the exact optimum of the same objective
+        best = fit(released, correction=correction, penalty=penalty).references[0].records
+        other = bank.references[0].records
+        assert all(best[s].objective <= other[s].objective for s in range(2, 11))
+
+
+def test_the_text_of_the_paper(released: ScoreStore) -> None:
+    # Shuffled Adam comes near the optimum: 35.49 was measured, with another shuffling.
+    bank = fit(released, solver="paper", seed=0)
+    accuracies = _accuracies(released, bank)[1:]
+    assert np.mean(accuracies) == pytest.approx(35.49, abs=0.3)
+    best = fit(released).references[0].records
+    paper = bank.references[0].records
+    for state in range(2, 11):
+        assert best[state].objective <= paper[state].objective <= best[state].objective + 0.01
 
 
 @pytest.mark.parametrize("correction", ["adbic", "bic"])
-def test_newton_is_below_the_others(released: ScoreStore, correction: str) -> None:
-    best = fit(released, correction=correction, solver="newton").references[0].records
-    other = fit(released, correction=correction, solver="authors", epochs=20).references[0].records
-    assert all(best[s].objective <= other[s].objective for s in range(2, 11))
+def test_an_independent_solver_agrees(released: ScoreStore, correction: str) -> None:
+    kind = get_correction(correction)
+    for state in (2, 4):
+        data = released.get("val", state)
+        problem = Problem(data.scores, data.columns, released.schedule, state, kind)
+        fitted = Newton().fit(problem)
+        target = torch.from_numpy(data.columns)
+        scores = torch.from_numpy(data.scores.astype(np.float64))
+
+        def value_and_gradient(
+            theta: Any, scores: Any = scores, target: Any = target, state: int = state
+        ) -> tuple[float, Any]:
+            point = torch.from_numpy(theta).requires_grad_()
+            alpha, beta = point.chunk(2)
+            moved = state if len(alpha) > 1 else 1
+            parts = list(scores.chunk(state, dim=1))
+            for i in range(moved):
+                k = state - moved + i
+                parts[k] = alpha[i] * parts[k] + beta[i]
+            loss = torch.nn.functional.cross_entropy(torch.cat(parts, dim=1), target)
+            loss = loss + 0.0025 * (alpha**2).sum() + 0.0525 * (beta**2).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            assert point.grad is not None
+            return loss.item(), point.grad.numpy()
+
+        start = as_theta(Pairs.identity(kind.fitted(state)))
+        options = {"maxiter": 5000, "maxfun": 50_000, "ftol": 0.0, "gtol": 1e-9}
+        found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+        np.testing.assert_allclose(as_theta(fitted.pairs), found.x, atol=1e-6)
+        assert fitted.record.objective == pytest.approx(found.fun, abs=1e-6)
 
 
 def test_half_precision_costs_little(released: ScoreStore, tmp_path: Path) -> None:
