@@ -21,6 +21,7 @@ from transil.data.augment import (
     Transform,
 )
 from transil.data.device import DeviceImages
+from transil.errors import LeakError
 
 DEVICES = ["cpu", pytest.param("cuda", marks=[
     pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -228,12 +229,17 @@ def test_an_abandoned_epoch_ends_its_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_errors_while_reading_ahead_are_told() -> None:
+@pytest.mark.parametrize("budget", [0, None])
+def test_a_feed_closes_with_its_state(budget: int | None) -> None:
     stream = ClassStream(images_in_memory(), states=5)
-    feed = DeviceImages(stream.enter(1).train, PLAIN, batch_size=4, budget=0)
+    feed = DeviceImages(stream.enter(1).train, PLAIN, batch_size=4, budget=budget)
+    begun = feed.epoch(AsStored(), 0)
+    next(begun)
     stream.enter(2)
-    with pytest.raises(TransilError, match="images of state 1 were asked for in state 2"):
-        next(feed.epoch(AsStored(), 0))
+    for batches in (begun, feed.epoch(AsStored(), 0)):
+        with pytest.raises(LeakError, match="images of state 1 were asked for in state 2"):
+            for _ in range(3):
+                next(batches)
 
 
 def test_mistakes_are_told() -> None:

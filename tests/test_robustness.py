@@ -92,8 +92,9 @@ def test_show_survives_junk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
     good = fit(unequal_store(1)).to_json()
     for path in _paths(good):
-        if path[0] in ("settings", "provenance", "transfer") or "fit" in path:
-            for junk in JUNK[:-1]:
+        in_one_fit = "fit" in path and "5" in path  # the fit records of all states are alike
+        if path[0] in ("settings", "provenance", "transfer") or in_one_fit:
+            for junk in JUNK[:7:2]:
                 (tmp_path / "b.json").write_text(json.dumps(_with(good, path, junk)))
                 assert main(["bank", "show", str(tmp_path / "b.json")]) in (0, 2)
     capsys.readouterr()

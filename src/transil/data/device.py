@@ -6,6 +6,7 @@ from its memory map, block by block ahead of the step that needs it, through pin
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Iterator
@@ -68,7 +69,7 @@ class DeviceImages:
         self.batch_size, self.seed = batch_size, seed
         self.normalise = Normalise(statistics, self.device)
         self.labels = torch.from_numpy(subset.labels).to(self.device)
-        self.resident = subset.nbytes <= (free_bytes(self.device) if budget is None else budget)
+        self.resident = subset.nbytes <= (default_budget(self.device) if budget is None else budget)
         self.pixels = self._copy() if self.resident else None
 
     def __len__(self) -> int:
@@ -96,6 +97,7 @@ class DeviceImages:
             part = slice(first, first + together)
             made = self.normalise(transform.apply(pixels, {k: v[part] for k, v in drawn.items()}))
             for start in range(first, min(first + together, len(places)), self.batch_size):
+                self.subset.check_open()  # a copy on the device must not outlive its state
                 rows = slice(start, start + self.batch_size)
                 count = min(self.batch_size, len(order) - start)
                 images = made[start - first : start - first + self.batch_size]
@@ -141,13 +143,11 @@ class DeviceImages:
         return pixels
 
 
-def free_bytes(device: torch.device) -> int:
+def default_budget(device: torch.device) -> int:
     """Half of the memory that is free on a device; on the CPU, of the machine's."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]) // 2
     try:
-        import os
-
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (ValueError, OSError, AttributeError):
         return 1 << 30

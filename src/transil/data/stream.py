@@ -41,6 +41,10 @@ class Subset:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def check_open(self) -> None:
+        """An error where the stream has left the state that gave this subset."""
+        self._allowed()
+
     @property
     def labels(self) -> IntArray:
         """The label of each image, shape (n,)."""
