@@ -245,6 +245,16 @@ def test_a_feed_closes_with_its_state(budget: int | None) -> None:
 def test_mistakes_are_told() -> None:
     with pytest.raises(TransilError, match="batch_size 0"):
         DeviceImages(_subset(), PLAIN, batch_size=0)
+    with pytest.raises(TransilError, match="seed -1"):
+        DeviceImages(_subset(), PLAIN, seed=-1)
+    for make in (
+        lambda: PadCropFlip(-1),
+        lambda: CentreCrop(300, 256),
+        lambda: RandomResizedCrop(0),
+        lambda: RandomResizedCrop(32, scale=(2.0, 3.0)),
+    ):
+        with pytest.raises(TransilError, match="makes no sense"):
+            make()
     empty = ClassStream(images_in_memory(), states=5).enter(1).val
     with pytest.raises(TransilError, match="no images to make batches of"):
         DeviceImages(empty, PLAIN)

@@ -60,7 +60,8 @@ def test_convert_and_cache(tmp_path: Path) -> None:
     listed = json.loads(ok("data", "cache", "--verify", "--json", cwd=tmp_path))
     assert [entry["whole"] for entry in listed["entries"]] == [True]
     assert listed["entries"][0]["images"] == 18
-    assert "1 set(s)" in ok("data", "cache", "--clear", cwd=tmp_path)
+    assert "1 set(s), 0.0 MB" in ok("data", "cache", cwd=tmp_path)
+    assert "1 set(s) deleted" in ok("data", "cache", "--clear", cwd=tmp_path)
     assert "0 set(s)" in ok("data", "cache", cwd=tmp_path)
     ok("data", "show", "set", "--cache-dir", "here", cwd=tmp_path)
     assert any((tmp_path / "here").iterdir())
@@ -75,6 +76,9 @@ def test_convert_and_cache(tmp_path: Path) -> None:
         (["show", "set", "--size", "0"], "at least 1 pixel"),
         (["show", "set", "--rule", "squash"], "'squash' is unknown"),
         (["show", "set", "--sheet", "x.gif"], "contact sheets are .png"),
+        (["cache", "--clear", "--cache-dir", ""], "not the current one"),
+        (["cache", "--name", "x"], "--name goes with --clear"),
+        (["convert", "set", "new", "--size", "-5"], "at least 1 pixel"),
         (["show", "bad"], "bad/train/class1/000.png: cannot be decoded"),
         (["convert", "bad", "new"], "bad/train/class1/000.png: cannot be decoded"),
         (["convert", "set", "bad"], "cannot write bad: it exists"),

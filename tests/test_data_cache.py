@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +17,8 @@ from image_files import make_folder, picture, pixels
 from transil import TransilError
 from transil.data import cache as cache_module
 from transil.data import open_images
-from transil.data.cache import clear, default_cache_dir, entries, verify
+from transil.data.cache import default_cache_dir
+from transil.data.entries import Entry, clear, entry_paths, open_entry
 from transil.data.sources.folder import FolderSource
 
 
@@ -42,11 +45,11 @@ def test_key_follows_content_size_and_rule(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     for options in ({}, {"size": 4}, {"size": 4, "rule": "stretch"}, {"size": 6}):
         open_images(root, cache_dir=folder, **options)
-    assert len(entries(folder)) == 4
+    assert len(entry_paths(folder)) == 4
     picture(99).save(root / "train/class0/000.png")  # a file written anew
     os.utime(root / "train/class0/000.png", ns=(1, 1))
     changed = open_images(root, cache_dir=folder)
-    assert len(entries(folder)) == 5
+    assert len(entry_paths(folder)) == 5
     np.testing.assert_array_equal(changed.splits["train"].pixels[0], pixels(99))
 
 
@@ -97,7 +100,7 @@ open_images({str(root)!r}, cache_dir={str(tmp_path / "c")!r})
 """
     done = subprocess.run([sys.executable, "-c", script], timeout=60)
     assert done.returncode == -9
-    assert entries(tmp_path / "c") == []
+    assert entry_paths(tmp_path / "c") == []
     assert len(open_images(root, cache_dir=tmp_path / "c").splits["train"]) == 12
 
 
@@ -123,20 +126,95 @@ print(len(open_images({str(root)!r}, cache_dir={str(tmp_path / "c")!r}).splits["
 
 
 def test_listing_verifying_and_clearing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path / "c"))
-    assert default_cache_dir() == tmp_path / "c"
-    assert entries() == []
+    folder = tmp_path / "c"
+    monkeypatch.setenv("TRANSIL_CACHE", str(folder))
+    assert default_cache_dir() == folder
+    assert entry_paths(folder) == []
     open_images(make_folder(tmp_path / "one"))
     open_images(make_folder(tmp_path / "two"))
-    assert [e.path.name[:3] for e in entries()] == ["one", "two"]
-    assert all(verify(entry) for entry in entries())
-    raw = entries()[0].path / "train.u8"
-    raw.write_bytes(raw.read_bytes()[::-1])
-    assert [verify(entry) for entry in entries()] == [False, True]
-    assert len(clear(name="two")) == 1
-    assert [e.path.name[:3] for e in entries()] == ["one"]
-    clear()
-    assert entries() == []
+    assert [path.name[:3] for path in entry_paths(folder)] == ["one", "two"]
+    assert all(Entry.read(path).verify() for path in entry_paths(folder))
+    for name in ("train.u8", "train.labels.npy"):
+        file = entry_paths(folder)[0] / name
+        file.write_bytes(file.read_bytes()[::-1])
+        assert [Entry.read(path).verify() for path in entry_paths(folder)] == [False, True]
+        assert open_entry(entry_paths(folder)[0]) is None
+        file.write_bytes(file.read_bytes()[::-1])
+    (entry_paths(folder)[0] / "meta.json").write_text("{")  # still listed, and can be cleared
+    assert len(clear(folder, "two")) == 1
+    assert [path.name[:3] for path in entry_paths(folder)] == ["one"]
+    clear(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_clearing_touches_nothing_else(tmp_path: Path) -> None:
+    for name, text in (("thesis", '{"splits": {}}'), ("a-32-0123456789abcdef", '{"a": 1}')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.json").write_text(text)
+        (tmp_path / name / "chapter.txt").write_text("mine")
+    assert clear(tmp_path) == []
+    assert len(list(tmp_path.rglob("chapter.txt"))) == 2
+
+
+@pytest.mark.filterwarnings("ignore::transil.errors.DataWarning")  # 7 duplicates are possible
+def test_every_field_of_the_meta_file_may_be_junk(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    whole = np.array(open_images(root, cache_dir=tmp_path / "c").splits["train"].pixels)
+    entry = _only(tmp_path / "c")
+    good = json.loads((entry / "meta.json").read_text())
+    for key in good:
+        for junk in (None, [], {}, "x", 7, [1], {"train": 3}):
+            (entry / "meta.json").write_text(json.dumps({**good, key: junk}))
+            again = open_images(root, cache_dir=tmp_path / "c")
+            np.testing.assert_array_equal(again.splits["train"].pixels, whole)
+    for key in good["splits"]["train"]:
+        for junk in (None, [6, 64, 16, 3], [1, 1, 1, 3], "x", -1):
+            broken = copy.deepcopy(good)
+            broken["splits"]["train"][key] = junk
+            (entry / "meta.json").write_text(json.dumps(broken))
+            again = open_images(root, cache_dir=tmp_path / "c")
+            np.testing.assert_array_equal(again.splits["train"].pixels, whole)
+
+
+def test_altered_labels_are_noticed(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    labels = open_images(root, cache_dir=tmp_path / "c").splits["train"].labels
+    entry = _only(tmp_path / "c")
+    for altered in (labels[::-1], labels * 0 + 77, labels.astype(float)):
+        np.save(entry / "train.labels.npy", altered)
+        again = open_images(root, cache_dir=tmp_path / "c").splits["train"].labels
+        np.testing.assert_array_equal(again, labels)
+
+
+def test_equal_names_sizes_and_times_are_not_equal_content(tmp_path: Path) -> None:
+    for number, name in enumerate(("n1", "n2")):
+        (tmp_path / name).mkdir()
+        pictures = np.random.default_rng(number).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
+        np.savez(tmp_path / name / "data.npz", x_train=pictures, y_train=[0, 1, 0, 1])
+        picture(number).save(_made(tmp_path / name / "folder" / "x") / "0.bmp")
+        for file in (tmp_path / name).rglob("*.*"):
+            os.utime(file, (1e9, 1e9))
+    for spec in ("data.npz", "folder"):
+        first, second = (
+            open_images(tmp_path / name / spec, cache_dir=tmp_path / "c").splits["train"].pixels
+            for name in ("n1", "n2")
+        )
+        assert (first != second).any()
+
+
+def test_a_changed_image_of_a_list_is_noticed(tmp_path: Path) -> None:
+    picture(0).save(tmp_path / "0.png")
+    (tmp_path / "train.lst").write_text("0.png 0\n")
+    first = np.array(open_images(tmp_path, cache_dir=tmp_path / "c").splits["train"].pixels)
+    picture(1).save(tmp_path / "0.png")
+    os.utime(tmp_path / "0.png", ns=(5, 5))
+    second = open_images(tmp_path, cache_dir=tmp_path / "c").splits["train"].pixels
+    assert (first != second).any()
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
 
 
 def test_a_converted_folder_opens_anywhere(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -382,6 +383,93 @@ def test_other_mistakes(tmp_path: Path) -> None:
     refuses("train.bin: .* bytes, not a multiple of 3074", folder)
     (tmp_path / "cifar-x.tar.gz").write_bytes(b"no tar")
     refuses("cifar-x.tar.gz: not a tar archive", tmp_path / "cifar-x.tar.gz")
+    archive = make_archive(make_cifar(tmp_path / "100-python", 100, "python"))
+    damaged = bytearray(archive.read_bytes())
+    damaged[len(damaged) // 2] ^= 255
+    archive.write_bytes(bytes(damaged))
+    refuses("cut short or altered", archive)
+
+
+def test_labels_and_images_must_belong_together(tmp_path: Path) -> None:
+    folder = make_cifar(tmp_path / "c", 100, "python")
+    data = np.zeros((8, 3072), np.uint8)
+    for labels in ([0] * 9, [0] * 3, [0.5] * 8, [[0]] * 8):
+        (folder / "train").write_bytes(pickle.dumps({b"data": data, b"fine_labels": labels}, 2))
+        refuses("'fine_labels' must be a whole number an image", folder)
+
+
+def test_validation_images_of_the_lists_are_not_trained_on(tmp_path: Path) -> None:
+    for n in range(4):
+        picture(n).save(tmp_path / f"{n}.png")
+    lines = [f"{n}.png {n % 2}" for n in range(4)]
+    folder = write_lists(tmp_path / "a", tmp_path, train=lines, val=lines[2:])
+    images = open_images(folder, root=tmp_path)
+    assert {k: len(v) for k, v in images.splits.items()} == {"train": 2, "val": 2}
+    folder = write_lists(tmp_path / "b", tmp_path, train=["\ufeff0.png\t0", "1.png   1"])
+    assert len(open_images(folder, root=tmp_path).splits["train"]) == 2
+    (tmp_path / "b" / "train.lst").write_bytes("ü.png 0".encode("latin-1"))
+    refuses("not a text in UTF-8", folder)
+
+
+def test_a_class_that_loses_all_its_images(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    for file in (root / "train/class1").iterdir():
+        file.write_bytes(b"no image")
+    refuses("no training image of class 'class1' can be decoded; the first", root, skip_bad=True)
+
+
+def test_names_of_folders(tmp_path: Path) -> None:
+    for name in ("bus", "train", "car", ".hidden"):  # CIFAR-100 has a class 'train'
+        (tmp_path / "a" / name).mkdir(parents=True)
+        picture(len(name)).save(tmp_path / "a" / name / "0.jfif", format="JPEG")
+    assert open_images(tmp_path / "a").class_names == ("bus", "car", "train")
+    root = make_folder(tmp_path / "b")
+    (root / "train").rename(root / "val")
+    refuses("no folder 'train' beside", root)
+    root = make_folder(tmp_path / "c")
+    for name in ("val", "validation"):
+        shutil.copytree(root / "test", root / name)
+    refuses("'val' and 'validation' are the same split", root)
+    (tmp_path / "d" / "x").mkdir(parents=True)
+    picture(0).save(tmp_path / "d" / "x" / "0.png")
+    os.mkfifo(tmp_path / "d" / "x" / "pipe.png")  # would block for ever
+    (tmp_path / "d" / "x" / "loop.png").symlink_to("loop.png")
+    (tmp_path / "d" / "x" / "circle").symlink_to(tmp_path / "d")
+    refuses("loop.png: cannot be decoded", tmp_path / "d")
+    with pytest.warns(DataWarning, match=r"1 image\(s\) could not be decoded"):
+        assert len(open_images(tmp_path / "d", skip_bad=True).splits["train"]) == 1
+
+
+def test_labels_made_to_exhaust_memory(tmp_path: Path) -> None:
+    pictures = np.zeros((1, 4, 4, 3), np.uint8)
+    np.savez(tmp_path / "a.npz", x_train=pictures, y_train=np.array([2**40]))
+    refuses("is too large", tmp_path / "a.npz")
+    folder = write_lists(tmp_path / "b", tmp_path, train=["x.png 99999999999"])
+    refuses("has no label", folder)
+    refuses("at most 100,000 classes", "formula:radial?classes=1000000000")
+    np.savez(tmp_path / "c.npz", x_train=pictures[:0], y_train=np.zeros(0, int))
+    refuses("no training images in it", tmp_path / "c.npz")
+    np.savez(tmp_path / "d.npz", x_train=pictures[:, :0, :0], y_train=[0])
+    refuses("x_train must be uint8", tmp_path / "d.npz")
+    np.savez(tmp_path / "e.npz", x_train=pictures, y_train=[0], class_names="a")
+    refuses("class_names must be a list", tmp_path / "e.npz")
+
+
+def test_splits_of_another_size_are_told(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz",
+        x_train=np.zeros((2, 8, 8, 3), np.uint8),
+        y_train=[0, 1],
+        x_test=np.zeros((1, 9, 9, 3), np.uint8),
+        y_test=[0],
+    )
+    refuses("9 x 9 pixels; images that differ in size", tmp_path / "a.npz")
+
+
+def test_a_folder_that_happens_to_hold_a_meta_file(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    (root / "meta.json").write_text('{"mine": 1}')
+    assert len(open_images(root).splits["train"]) == 12
 
 
 # -- real sets ---------------------------------------------------------------------------------

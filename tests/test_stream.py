@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,54 @@ def test_a_target_gives_no_past_or_future_images(number: int) -> None:
     assert [s.number for s in stream] == list(range(number + 1, 6))
 
 
+def test_no_view_leads_to_the_rest_of_the_data_set() -> None:
+    images = images_in_memory()
+    train = ClassStream(images, states=5).enter(3).train
+    everything = images.splits["train"].pixels
+    for index in (0, -1, np.int64(0), np.array(0), [0], slice(0, 2), np.arange(2), slice(None)):
+        got = train.read(index)
+        assert got.ndim == 4
+        assert got.base is None
+        assert not np.shares_memory(got, everything)
+    assert not np.shares_memory(train.labels, train.labels)
+    for wrong in (True, None, np.True_):
+        with pytest.raises(TransilError, match="is no position"):
+            train.read(wrong)
+
+
+def test_a_stream_cannot_be_changed_or_copied() -> None:
+    stream = ClassStream(images_in_memory(), states=5, order="label", val_per_class=1)
+    stream.enter(2)
+    for name, value in (
+        ("role", "reference"),
+        ("order", np.arange(10)),
+        ("schedule", None),
+        ("settings", {}),
+        ("class_names", ()),
+        ("current", 0),
+    ):
+        with pytest.raises(AttributeError):
+            setattr(stream, name, value)
+    with pytest.raises(ValueError, match="read-only"):
+        stream.order[2:4] = stream.order[:2]
+    stream.settings["role"] = "reference"
+    assert stream.settings["role"] == "target"
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(LeakError, match="the copy could go back"):
+            make(stream)
+
+
+def test_class_lists_are_an_order() -> None:
+    stream = ClassStream(images_in_memory(), schedule=[[5, 6], [8, 7]])
+    assert [row["original"] for row in stream.label_map()] == [5, 6, 8, 7]
+    assert seen(stream.enter(2).train) == {(TRAIN, c, i) for c in (8, 7) for i in range(6)}
+    with pytest.raises(TransilError, match="an order is one too many"):
+        ClassStream(images_in_memory(), schedule=[[5, 6]], order="label")
+    with pytest.raises(TransilError, match="has no class 99"):
+        ClassStream(images_in_memory(), schedule=[[5, 99]])
+    assert len(ClassStream(images_in_memory(), schedule=np.array([5, 5]))) == 2  # type: ignore[arg-type]
+
+
 def test_a_subset_cannot_be_asked_for_rows_of_others() -> None:
     state = ClassStream(images_in_memory(), states=5).enter(1)
     with pytest.raises(IndexError):
@@ -229,7 +279,10 @@ def test_the_label_map_is_shown_and_saved(tmp_path: Path) -> None:
         ({"states": 5, "order": [0] * 10}, "must name each of 0..9 once"),
         ({"states": 5, "order": "authors-cifar100"}, "100 labels given"),
         ({"states": 5, "val_per_class": 6}, "class 'class0' has 6 training images, too few"),
-        ({"states": 5, "val_per_class": -1}, "negative"),
+        ({"states": 5, "val_per_class": -1}, "not a whole number from 0"),
+        ({"states": 5, "val_per_class": 2.5}, "not a whole number from 0"),
+        ({"states": 5, "fraction_seed": -1}, "not a whole number from 0"),
+        ({"states": 5.0}, "not a whole number"),
         ({"states": 5, "val_per_class": 1, "val_fraction": 0.1}, "not both"),
         ({"states": 5, "val_fraction": 1.0}, r"not in \[0, 1\)"),
         ({"states": 5, "val_per_class": 1, "val_from": "middle"}, "'middle' is not understood"),

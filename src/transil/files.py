@@ -35,7 +35,7 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.chmod(temporary, 0o666 & ~umask())
             os.replace(temporary, final)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -129,7 +129,8 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The bits of a file's mode that this process leaves out."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from transil import __version__
 from transil.cli import banks, data, demo, scores
-from transil.cli.output import stderr
+from transil.cli.output import printable, stderr
 from transil.errors import TransilError
 
 app = typer.Typer(
@@ -67,6 +67,8 @@ def run(args: Sequence[str] | None) -> int:
             list(sys.argv[1:] if args is None else args), prog_name="transil", standalone_mode=False
         )
         sys.stdout.flush()
+        if result == 130:  # newer versions of typer turn Ctrl-C into this
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except (TransilError, Warning) as error:  # warnings are raised under python -W error
         return _fail(str(error))
@@ -100,7 +102,7 @@ def _one_line(error: Any) -> str:
 
 def _plain(text: str) -> str:
     """One line without control characters, whatever names and files hold."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return " ".join(printable(text).split())
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -101,9 +101,11 @@ def show(
       transil data show photos/ --size 64 --sheet photos.png
     """
     from transil.data.opening import open_images
-    from transil.data.sheet import contact_sheet
+    from transil.data.sheet import check_sheet, contact_sheet
     from transil.data.statistics import colour_statistics
 
+    if sheet is not None:
+        check_sheet(sheet)
     with progress_bar(1.0) as update:
         images = open_images(
             spec, size=size, rule=rule, root=root, skip_bad=skip_bad, cache_dir=cache_dir,
@@ -141,7 +143,8 @@ def show(
         counts = images.counts(split)
         rows.append([split, f"{len(data):,}", f"{counts.min():,}", f"{counts.max():,}"])
     print_table(None, ["split", "images", "fewest per class", "most per class"], rows)
-    path = sheet or Path(f"{images.name}-sheet.png")
+    plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in images.name)
+    path = sheet or Path(f"{plain}-sheet.png")
     contact_sheet(images, path)
     say(f"contact sheet: {path}")
 
@@ -161,9 +164,10 @@ def convert_command(
       transil data convert photos/ photos-32/ --size 32
     """
     from transil.data.cache import convert
-    from transil.data.decode import check_rule
-    from transil.data.opening import find_source
+    from transil.data.decode import check_rule, check_size
+    from transil.data.opening import find_source, warn_about
 
+    check_size(size)
     source = find_source(spec, root=root, size=size).check()
     with progress_bar(1.0) as update:
         images = convert(
@@ -172,8 +176,7 @@ def convert_command(
         )  # fmt: skip
     total = sum(len(data) for data in images.splits.values())
     say(f"{output}: {total:,} images of {images.size} px, {images.classes} classes")
-    if images.skipped:
-        say(f"left out: {len(images.skipped)} image(s); the first: {images.skipped[0]}")
+    warn_about(images)
 
 
 def cache_command(
@@ -193,26 +196,38 @@ def cache_command(
       transil data cache --verify
       transil data cache --clear --name cifar100
     """
-    from transil.data import cache
+    from transil.data.cache import default_cache_dir
+    from transil.data.entries import clear as clear_entries
+    from transil.data.entries import entry_paths, open_entry
 
-    folder = cache_dir or cache.default_cache_dir()
-    found = cache.clear(folder, name) if clear else cache.entries(folder)
-    rows: list[dict[str, Any]] = [
-        {
-            "name": entry.path.name,
-            "size": entry.meta["size"],
-            "images": sum(split["shape"][0] for split in entry.meta["splits"].values()),
-            "megabytes": round(entry.bytes / 1e6, 1),
-            **({"whole": cache.verify(entry)} if verify and not clear else {}),
-        }
-        for entry in found
-    ]
-    if as_json:
-        print_json({"folder": str(folder), "cleared": clear, "entries": rows})
+    if cache_dir is not None and str(cache_dir) in ("", "."):
+        raise TransilError("--cache-dir: give the cache folder itself, not the current one")
+    if name and not clear:
+        raise TransilError("--name goes with --clear")
+    folder = cache_dir or default_cache_dir()
+    if clear:
+        gone = [path.name for path in clear_entries(folder, name)]
+        if as_json:
+            print_json({"folder": str(folder), "cleared": gone})
+        else:
+            say(f"{len(gone)} set(s) deleted from {folder}")
         return
-    what = "deleted from" if clear else "in"
-    total = sum(row["megabytes"] for row in rows)
-    say(f"{len(rows)} set(s), {total:.1f} MB, {what} {folder}")
+    rows: list[dict[str, Any]] = []
+    for path in entry_paths(folder):
+        entry = open_entry(path)
+        rows.append({
+            "name": path.name,
+            "size": entry.size if entry else None,
+            "images": sum(split.shape[0] for split in entry.splits.values()) if entry else None,
+            "megabytes": round(entry.bytes / 1e6, 1) if entry else None,
+            "whole": entry is not None and (not verify or entry.verify()),
+        })  # fmt: skip
+    if as_json:
+        print_json({"folder": str(folder), "entries": rows})
+        return
+    total = sum(row["megabytes"] or 0.0 for row in rows)
+    say(f"{len(rows)} set(s), {total:.1f} MB, in {folder}")
     if rows:
         names = list(rows[0])
-        print_table(None, names, [[str(row[n]) for n in names] for row in rows])
+        cells = [["-" if row[n] is None else str(row[n]) for n in names] for row in rows]
+        print_table(None, names, cells)

@@ -100,7 +100,12 @@ def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: i
 
 def say(text: str) -> None:
     """One line of plain text on stdout, never wrapped."""
-    stdout.print(text, soft_wrap=True, markup=False)
+    stdout.print(printable(text), soft_wrap=True, markup=False)
+
+
+def printable(text: str) -> str:
+    """Text without control characters, whatever names and files hold."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def note(text: str) -> None:

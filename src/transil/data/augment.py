@@ -1,8 +1,9 @@
 """Augmentation as batched tensor operations on the device.
 
 Randomness stays outside: a transform draws the numbers of a whole epoch at once (`plan`), and
-`apply` is a fixed sequence of tensor operations on one batch and its share of the plan. The same
-numbers give the same images on every device, and a step with `apply` can be captured in a graph.
+`apply` is a fixed sequence of tensor operations on one batch and its share of the plan, which can be
+captured in a graph. The same numbers give the same crops and flips on every device; scaled images
+differ by rounding there (a GPU scales in bfloat16, about a quarter of a grey level off).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from transil.data.statistics import Statistics
+from transil.errors import TransilError
 
 
 class Normalise:
@@ -45,6 +47,10 @@ class Transform(ABC):
     def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
         """Random numbers for `count` images of `size` pixels; each array has `count` rows."""
 
+    def output(self, stored: int) -> int:
+        """Width and height of the result for stored images of that size."""
+        return stored
+
     @abstractmethod
     def apply(self, pixels: torch.Tensor, plan: dict[str, torch.Tensor]) -> torch.Tensor:
         """uint8 (b, size, size, 3) to uint8 or float (b, out, out, 3), not normalised."""
@@ -71,6 +77,12 @@ class CentreCrop(Transform):
     size: int = 224
     resize: int = 256
 
+    def __post_init__(self) -> None:
+        _require(1 <= self.size <= self.resize, f"CentreCrop: {self.size} px of {self.resize} px")
+
+    def output(self, stored: int) -> int:
+        return self.size
+
     def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
         return {}
 
@@ -90,6 +102,9 @@ class PadCropFlip(Transform):
     """The usual augmentation at 32 px: a random crop of the zero-padded image, and a flip."""
 
     pad: int = 4
+
+    def __post_init__(self) -> None:
+        _require(self.pad >= 0, f"PadCropFlip: pad {self.pad}")
 
     def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
         return {
@@ -123,6 +138,13 @@ class RandomResizedCrop(Transform):
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
 
+    def __post_init__(self) -> None:
+        ranges = 0 < self.scale[0] <= self.scale[1] <= 1 and 0 < self.ratio[0] <= self.ratio[1]
+        _require(self.size >= 1 and ranges, f"RandomResizedCrop: {self}")
+
+    def output(self, stored: int) -> int:
+        return self.size
+
     def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
         tries = 10
         area = size * size * random.uniform(*self.scale, (count, tries))
@@ -152,6 +174,11 @@ class RandomResizedCrop(Transform):
         columns = resize_weights(box[:, 0], box[:, 2], stored, self.size)
         columns = torch.where(plan["flip"].view(-1, 1, 1), columns.flip(1), columns)
         return resample(pixels, rows, columns)
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise TransilError(f"{what} makes no sense")
 
 
 def _choose(which: torch.Tensor, yes: torch.Tensor, no: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,13 @@ class UnreadableImage(TransilError):  # noqa: N818
     """One image cannot be decoded."""
 
 
+def check_size(size: int | None) -> int | None:
+    """`size` itself if it is a number of pixels, else an error."""
+    if size is not None and (not isinstance(size, int) or not 1 <= size <= 10_000):
+        raise TransilError(f"size {size!r}: it must be at least 1 pixel, and a whole number")
+    return size
+
+
 def check_rule(rule: str) -> Rule:
     """`rule` itself if it is one, else an error."""
     if rule not in get_args(Rule):
@@ -56,8 +63,9 @@ def _square(pixels: Pixels) -> bool:
 
 
 def _to_rgb(image: Any, image_module: Any) -> Any:
-    if image.mode.startswith("I;16"):  # 16-bit grey: Pillow would clip, not scale
-        return image_module.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode.startswith("I"):  # grey in 16 bits: Pillow would clip, not scale
+        grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)
+        return image_module.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         white = image_module.new("RGBA", layer.size, (255, 255, 255, 255))

@@ -62,15 +62,17 @@ class DeviceImages:
     ) -> None:
         if batch_size < 1:
             raise TransilError(f"batch_size {batch_size}: it must be at least 1")
+        if seed < 0:
+            raise TransilError(f"seed {seed}: it must be 0 or more")
         if not len(subset):
             raise TransilError("no images to make batches of; check split and state")
         self.subset = subset
         self.device = torch.device(device)
         self.batch_size, self.seed = batch_size, seed
         self.normalise = Normalise(statistics, self.device)
-        self.labels = torch.from_numpy(subset.labels).to(self.device)
+        self._labels = torch.from_numpy(subset.labels).to(self.device)
         self.resident = subset.nbytes <= (default_budget(self.device) if budget is None else budget)
-        self.pixels = self._copy() if self.resident else None
+        self._resident = self._copy() if self.resident else None
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -84,11 +86,11 @@ class DeviceImages:
         places = self._filled(order)
         drawn = {k: torch.from_numpy(v[places]).to(self.device) for k, v in plan.items()}
         index = torch.from_numpy(order[places]).to(self.device)
-        labels = self.labels[index]
+        labels = self._labels[index]
         weight = (torch.arange(len(places), device=self.device) < len(order)).float()
         # Several batches are made together: on a GPU, starting an operation costs more than
         # doing it on a few hundred small images.
-        together = self._together() * self.batch_size
+        together = self._together(transform) * self.batch_size
         for first, pixels in zip(
             range(0, len(places), together),
             self._pixels(order[places], index, together),
@@ -107,7 +109,7 @@ class DeviceImages:
         self, transform: Transform, number: int, *, shuffle: bool = True
     ) -> tuple[IntArray, dict[str, Any]]:
         """The order of an epoch, and the random numbers of each place in it."""
-        random = np.random.default_rng([self.seed, number])
+        random = np.random.default_rng([self.seed, number, 4])
         count = len(self.subset)
         order = random.permutation(count) if shuffle else np.arange(count)
         return order, transform.plan(random, count, self.subset.shape[1])
@@ -116,21 +118,19 @@ class DeviceImages:
         """Places 0..n-1 and again from 0, up to a whole number of batches."""
         return np.arange(len(self) * self.batch_size) % len(order)
 
-    def _together(self) -> int:
+    def _together(self, transform: Transform) -> int:
         """How many batches are made at once."""
-        return max(1, TOGETHER[self.device.type == "cuda"] // (self.batch_size * self._image_bytes))
-
-    @property
-    def _image_bytes(self) -> int:
-        return 4 * int(np.prod(self.subset.shape[1:]))  # as float32
+        side = max(transform.output(self.subset.shape[1]), self.subset.shape[1])
+        batch_bytes = 4 * 3 * side * side * self.batch_size  # as float32
+        return max(1, TOGETHER[self.device.type == "cuda"] // batch_bytes)
 
     def _pixels(self, rows: IntArray, index: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
         """The uint8 images on the device, `size` at a time."""
-        if self.pixels is not None:
-            flat = self.pixels.view(len(self.pixels), -1)
+        if self._resident is not None:
+            flat = self._resident.view(len(self._resident), -1)
             for part in torch.split(index, size):
                 # Whole rows of bytes: far faster on a CPU than indexing pixels.
-                yield flat.index_select(0, part).view(-1, *self.pixels.shape[1:])
+                yield flat.index_select(0, part).view(-1, *self.subset.shape[1:])
         else:
             yield from _read_ahead(self.subset, rows, size, self.device)
 

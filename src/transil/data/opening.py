@@ -8,8 +8,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from transil.correction.registry import nearest
-from transil.data.cache import Progress, cached_images, is_converted, open_converted
-from transil.data.decode import check_rule
+from transil.data.cache import Progress, cached_images, open_converted
+from transil.data.decode import check_rule, check_size
+from transil.data.entries import is_converted
 from transil.data.images import Images
 from transil.data.source import Source
 from transil.data.sources.cifar import CifarSource, is_cifar
@@ -41,39 +42,43 @@ def open_images(
     it images must have one size. `root` is where the paths of image lists begin. `skip_bad` leaves
     out what cannot be decoded.
     """
-    if size is not None and size < 1:
-        raise TransilError(f"size {size}: it must be at least 1 pixel")
-    path = Path(spec)
-    if is_converted(path):
-        images = open_converted(path)
-        if size not in (None, images.size):
+    if cache_dir is not None and not os.fspath(cache_dir):
+        raise TransilError("the cache folder has an empty name")
+    if is_converted(Path(spec)):
+        images = open_converted(Path(spec))
+        if check_size(size) not in (None, images.size):
             raise TransilError(
-                f"{path}: its images have {images.size} pixels; convert the original to {size}"
+                f"{spec}: its images have {images.size} pixels; convert the original to {size}"
             )
-        return images
-    source = find_source(spec, root=Path(root) if root else None, size=size).check()
-    images = cached_images(
-        source,
-        size=size,
-        rule=check_rule(rule),
-        cache_dir=Path(cache_dir) if cache_dir else None,
-        skip_bad=skip_bad,
-        progress=progress,
-    )
+    else:
+        source = find_source(spec, root=Path(root) if root else None, size=size).check()
+        images = cached_images(
+            source,
+            size=check_size(size),
+            rule=check_rule(rule),
+            cache_dir=Path(cache_dir) if cache_dir else None,
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+    warn_about(images)
+    return images
+
+
+def warn_about(images: Images) -> None:
+    """Say what was left out, and what is in two splits."""
     if images.skipped:
         warnings.warn(
             f"{images.name}: {len(images.skipped)} image(s) could not be decoded and were left out; "
             f"the first: {images.skipped[0]}",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     if images.duplicates:
         warnings.warn(
             f"{images.name}: {images.duplicates} image(s) are both in train and in test",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return images
 
 
 def find_source(
@@ -87,8 +92,9 @@ def find_source(
         return _torchvision(text, root)
     path = Path(text)
     if path.is_dir():
-        if any(path.glob("*.parquet")):
-            return ParquetSource(path)
+        for folder in (path, path / "data"):  # the hub keeps shards in 'data'
+            if any(folder.glob("*.parquet")):
+                return ParquetSource(folder)
         if is_list_folder(path):
             return ListSource(path, root)
         return CifarSource(path) if is_cifar(path) else FolderSource(path)

@@ -10,10 +10,18 @@ import numpy as np
 
 from transil.data.images import Images
 from transil.errors import TransilError
-from transil.files import atomic_file
+from transil.files import atomic_file, check_output
 
 GAP = 2
 MARGIN = 150  # room for class names
+
+
+def check_sheet(path: str | os.PathLike[str]) -> Path:
+    """The path of a contact sheet, if one can be written there."""
+    if Path(path).suffix.lower() != ".png":
+        raise TransilError(f"{path}: contact sheets are .png files")
+    check_output(path)
+    return Path(path)
 
 
 def contact_sheet(
@@ -30,9 +38,7 @@ def contact_sheet(
         from PIL import Image, ImageDraw
     except ModuleNotFoundError:
         raise TransilError("contact sheets need Pillow; run: pip install 'transil[data]'") from None
-    target = Path(path)
-    if target.suffix.lower() != ".png":
-        raise TransilError(f"{target}: contact sheets are .png files")
+    target = check_sheet(path)
     data = images.splits[split]
     chosen = np.unique(np.linspace(0, images.classes - 1, min(classes, images.classes)).astype(int))
     step = tile + GAP

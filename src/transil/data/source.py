@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transil.errors import TransilError
+from transil.files import sha256
 from transil.schedule import IntArray
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -20,6 +23,11 @@ Block: TypeAlias = Sequence[Item] | Pixels
 
 # Images handed out together; bounds the memory of decoding.
 BLOCK = 1024
+# Labels beyond this are a mistake, or made to exhaust memory.
+MOST_CLASSES = 1_000_000
+# Files up to this size are hashed whole.
+WHOLE_BYTES = 1 << 29
+EDGE_BYTES = 1 << 20
 
 
 class Source(ABC):
@@ -56,6 +64,8 @@ class Source(ABC):
                     f"{self.where(split, int(wrong[0]))}: label {labels[wrong[0]]}, but there are "
                     f"{len(self.class_names)} classes, 0 to {len(self.class_names) - 1}"
                 )
+        if not self.class_names or not len(self.labels["train"]):
+            raise TransilError(f"{self.name}: there are no training images in it")
         counts = np.bincount(self.labels["train"], minlength=len(self.class_names))
         for label in np.flatnonzero(counts == 0):
             raise TransilError(
@@ -68,6 +78,8 @@ class Source(ABC):
 def names_for(labels: Mapping[str, IntArray]) -> tuple[str, ...]:
     """'0', '1', ... up to the largest label, where nothing tells the names."""
     largest = max((int(values.max()) for values in labels.values() if len(values)), default=-1)
+    if largest >= MOST_CLASSES:
+        raise TransilError(f"label {largest} is too large; labels count the classes from 0")
     return tuple(str(label) for label in range(largest + 1))
 
 
@@ -78,6 +90,27 @@ def blocks_of(items: Any) -> Iterator[Any]:
 
 
 def file_stamp(path: Path) -> list[Any]:
-    """Name, size and time of change of a file: cheap, and different when it was written anew."""
-    info = path.stat()
-    return [path.name, info.st_size, info.st_mtime_ns]
+    """What tells a file's content: a checksum, of very large files only of beginning and end.
+
+    Those are told apart by place and time of change as well.
+    """
+    size = path.stat().st_size
+    if size <= WHOLE_BYTES:
+        return [path.name, size, sha256(path)]
+    with open(path, "rb") as file:
+        ends = file.read(EDGE_BYTES)
+        file.seek(size - EDGE_BYTES)
+        ends += file.read(EDGE_BYTES)
+    return [*image_stamp(path), hashlib.sha256(ends).hexdigest()]
+
+
+def image_stamp(path: Path) -> list[Any]:
+    """What tells one of very many files: its place, size and time of change.
+
+    A file that is not there has a stamp, too: it is told when it is decoded.
+    """
+    try:
+        info = os.stat(path)
+    except OSError:
+        return [str(path), -1, 0]
+    return [str(path), info.st_size, info.st_mtime_ns]

@@ -27,8 +27,10 @@ class SplitRule:
     def __post_init__(self) -> None:
         if self.val_per_class is not None and self.val_fraction is not None:
             raise TransilError("stream: give val_per_class or val_fraction, not both")
-        if self.val_per_class is not None and self.val_per_class < 0:
-            raise TransilError(f"stream: val_per_class {self.val_per_class} is negative")
+        for name in ("val_per_class", "fraction_seed"):
+            value = getattr(self, name)
+            if value is not None and (not hasattr(value, "__index__") or value < 0):
+                raise TransilError(f"stream: {name} is {value!r}, not a whole number from 0")
         if self.val_fraction is not None and not 0.0 <= self.val_fraction < 1.0:
             raise TransilError(f"stream: val_fraction {self.val_fraction} is not in [0, 1)")
         if not 0.0 < self.train_fraction <= 1.0:
@@ -57,11 +59,11 @@ class SplitRule:
         elif self.val_from == "last":
             chosen[len(rows) - count :] = True
         else:
-            chosen[_draw([read_seed(self.val_from, FORMS), label], len(rows), count)] = True
+            chosen[_draw([read_seed(self.val_from, FORMS), label, 2], len(rows), count)] = True
         train, val = rows[~chosen], rows[chosen]
         if self.train_fraction < 1.0:
             keep = max(1, round(self.train_fraction * len(train)))
-            train = train[_draw([self.fraction_seed, label, 1], len(train), keep)]
+            train = train[_draw([self.fraction_seed, label, 3], len(train), keep)]
         return train, val
 
 
@@ -77,16 +79,17 @@ def rows_by_class(labels: IntArray, classes: int) -> list[IntArray]:
 
 
 def split_by_class(
-    labels: Mapping[str, IntArray], names: tuple[str, ...], rule: SplitRule
+    labels: Mapping[str, IntArray], names: tuple[str, ...], rule: SplitRule, used: IntArray
 ) -> dict[str, list[IntArray]]:
-    """For train, val and test: the rows of each class.
+    """For train, val and test: the rows of each class; those not `used` are not cut.
 
     Rows of `val` count in the split 'train' of the data set where `rule.aside`, else in its 'val'.
     """
     classes = len(names)
     none = [np.empty(0, dtype=np.int64)] * classes
+    wanted = set(used.tolist())
     cuts = [
-        rule.cut(rows, label, names[label])
+        rule.cut(rows, label, names[label]) if label in wanted else (none[0], none[0])
         for label, rows in enumerate(rows_by_class(labels["train"], classes))
     ]
     val = [aside for _, aside in cuts]

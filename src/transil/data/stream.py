@@ -62,9 +62,16 @@ class Subset:
         return int(np.prod(self.shape))
 
     def read(self, index: Any = slice(None)) -> Pixels:
-        """A copy of some images, (k, size, size, 3) uint8, by position in this subset."""
+        """A copy of some images, (k, size, size, 3) uint8, by position in this subset.
+
+        `index` is a slice, a position or a list of them; one image comes as (1, size, size, 3).
+        """
         self._allowed()
-        return np.asarray(self._pixels[self._rows[index]])
+        if index is None or isinstance(index, bool | np.bool_):
+            raise TransilError(f"read: {index!r} is no position; give a slice or whole numbers")
+        # A list of rows, never a single one: indexing by a list copies, so that nobody gets a
+        # view through which the rest of the data set can be reached.
+        return np.array(self._pixels[np.atleast_1d(self._rows[index])])
 
     def fingerprint(self) -> str:
         """A checksum of which images these are, without looking at them."""
@@ -104,7 +111,7 @@ class ClassStream:
         states: int | None = None,
         *,
         schedule: ScheduleLike | None = None,
-        order: str | Sequence[int] = "seed:0",
+        order: str | Sequence[int] | None = None,
         val_per_class: int | None = None,
         val_fraction: float | None = None,
         val_from: str = "first",
@@ -116,26 +123,42 @@ class ClassStream:
             raise TransilError("stream: give the number of states or a schedule, one of the two")
         if role not in ("target", "reference"):
             raise TransilError(f"stream: role '{role}' is unknown; 'target' or 'reference'")
-        sizes = Schedule.of(schedule) if schedule else Schedule.equal(images.classes, states or 0)
-        if sizes.seen[-1] > images.classes:
+        if states is not None and (not isinstance(states, int) or isinstance(states, bool)):
+            raise TransilError(f"stream: states is {states!r}, not a whole number")
+        if schedule is None:
+            given = Schedule.equal(images.classes, states or 0)
+        else:
+            given = Schedule.of(schedule)
+        if given.seen[-1] > images.classes:
             raise TransilError(
-                f"stream: the schedule has {sizes.seen[-1]} classes, {images.name} only "
+                f"stream: the schedule has {given.seen[-1]} classes, {images.name} only "
                 f"{images.classes}"
             )
         rule = SplitRule(val_per_class, val_fraction, val_from, train_fraction, fraction_seed)
+        listed = given != Schedule.from_sizes(given.sizes)
+        if listed and order is not None:
+            raise TransilError("stream: the schedule names the classes; an order is one too many")
+        if listed:
+            labels = given.classes(given.states)
+            if labels.max() >= images.classes:
+                raise TransilError(f"stream: {images.name} has no class {labels.max()}")
+        else:
+            labels = class_order(order or "seed:0", images.classes)[: given.seen[-1]]
         self.name = images.name
-        self.role: Role = role
-        self.schedule = Schedule.from_sizes(sizes.sizes)
-        self.order = class_order(order, images.classes)[: self.schedule.seen[-1]]
-        self.class_names = tuple(images.class_names[label] for label in self.order)
-        written = order if isinstance(order, str) else [int(label) for label in order]
-        self.settings = {"role": role, "order": written, **vars(rule)}
+        self._role: Role = role
+        self._schedule = Schedule.from_sizes(given.sizes)
+        self._order = np.array(labels)
+        self._order.setflags(write=False)
+        written = order if order is None or isinstance(order, str) else [int(c) for c in order]
+        if written is None:
+            written = self._order.tolist() if listed else "seed:0"
+        self._settings = {"role": role, "order": written, **vars(rule)}
         self._current = 0
         self._images = images
         # Where the images of each split come from, and the rows of each class there.
         self._origin = {"train": "train", "val": "train" if rule.aside else "val", "test": "test"}
-        labels = {split: data.labels for split, data in images.splits.items()}
-        self._rows = split_by_class(labels, images.class_names, rule)
+        by_split = {split: data.labels for split, data in images.splits.items()}
+        self._rows = split_by_class(by_split, images.class_names, rule, self._order)
 
     # -- going through it ---------------------------------------------------------------------
 
@@ -146,6 +169,38 @@ class ClassStream:
 
     def __len__(self) -> int:
         return self.schedule.states
+
+    # What a stream is cannot be changed from outside: it decides which images may be seen.
+
+    @property
+    def role(self) -> Role:
+        """'target' or 'reference'."""
+        return self._role
+
+    @property
+    def schedule(self) -> Schedule:
+        """The group sizes; classes are numbered in learning order."""
+        return self._schedule
+
+    @property
+    def order(self) -> IntArray:
+        """The data set's labels in the order in which they are learned, read-only."""
+        return self._order
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes in the order in which they are learned."""
+        return tuple(self._images.class_names[label] for label in self._order)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the stream was made."""
+        return dict(self._settings)
+
+    def __reduce__(self) -> Any:
+        raise LeakError(
+            f"{self.name}: a stream cannot be copied, the copy could go back; make a new one"
+        )
 
     @property
     def current(self) -> int:
@@ -232,12 +287,12 @@ class ClassStream:
     def _subset(self, split: str, groups: Sequence[int], number: int) -> Subset:
         rows = [rows for group in groups for rows in self._rows_of(split, group)]
         first = self.schedule.group_columns(groups[0]).start
-        labels = [np.full(len(r), first + i, dtype=np.int64) for i, r in enumerate(rows)]
+        new = [np.full(len(r), first + i, dtype=np.int64) for i, r in enumerate(rows)]
         data = self._images.splits.get(self._origin[split], self._images.splits["train"])
         return Subset(
             data.pixels,
             np.concatenate(rows),
-            np.concatenate(labels),
+            np.concatenate(new),
             lambda: self._check(split, number),
         )
 

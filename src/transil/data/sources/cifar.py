@@ -6,9 +6,11 @@ lists, strings and numbers, and refuses everything else, so a crafted file runs 
 
 from __future__ import annotations
 
+import gzip
 import io
 import pickle
 import tarfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from transil.files import digest, told
 from transil.schedule import IntArray
 
 SIZE = 32
+GZIP = b"\x1f\x8b"
 # What the pickles of NumPy arrays name, by old and new module paths.
 ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"),
@@ -80,17 +83,20 @@ class _Files:
         self.archive: dict[str, bytes] | None = None
         if path.is_file():
             with told(f"cannot read {path}"):
-                try:
-                    with tarfile.open(path) as tar:
-                        self.archive = {
-                            Path(member.name).name: file.read()
-                            for member in tar
-                            if member.isfile() and (file := tar.extractfile(member)) is not None
-                        }
-                except (tarfile.TarError, EOFError) as error:
-                    raise TransilError(
-                        f"{path}: not a tar archive, or cut short ({reason(error)})"
-                    ) from None
+                raw = path.read_bytes()
+            try:
+                # The whole stream is unpacked first: only its end tells whether it is whole.
+                raw = gzip.decompress(raw) if raw[:2] == GZIP else raw
+                with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
+                    self.archive = {
+                        Path(member.name).name: file.read()
+                        for member in tar
+                        if member.isfile() and (file := tar.extractfile(member)) is not None
+                    }
+            except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+                raise TransilError(
+                    f"{path}: not a tar archive, cut short or altered ({reason(error)})"
+                ) from None
 
     def has(self, version: tuple[list[str], str, str]) -> bool:
         train, test, meta = version
@@ -137,10 +143,12 @@ def _read_python(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]
     data = _unpickle(files, name)
     key = b"fine_labels" if kind == "cifar100" else b"labels"
     try:
-        flat, labels = np.asarray(data[b"data"]), np.asarray(data[key], dtype=np.int64)
+        flat, labels = np.asarray(data[b"data"]), np.asarray(data[key])
     except (KeyError, ValueError, TypeError):
         raise TransilError(f"{files.where(name)}: no 'data' and '{key.decode()}' in it") from None
-    return _planes(flat, files.where(name)), labels
+    if labels.shape != flat.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+        raise TransilError(f"{files.where(name)}: '{key.decode()}' must be a whole number an image")
+    return _planes(flat, files.where(name)), labels.astype(np.int64)
 
 
 def _read_binary(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]:
@@ -166,12 +174,14 @@ def _planes(flat: Pixels, where: str) -> Pixels:
 
 def _names(files: _Files, meta: str) -> tuple[str, ...]:
     if meta.endswith(".txt"):
-        return tuple(files.read(meta).decode().split())
+        return tuple(files.read(meta).decode(errors="replace").split())
     data = _unpickle(files, meta)
     names = data.get(b"fine_label_names") or data.get(b"label_names")
     if not isinstance(names, list):
         raise TransilError(f"{files.where(meta)}: no class names in it")
-    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    return tuple(
+        name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names
+    )
 
 
 VERSIONS = (

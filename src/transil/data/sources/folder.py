@@ -10,29 +10,40 @@ from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import BLOCK, Block, Source
+from transil.data.source import BLOCK, Block, Source, image_stamp
 from transil.errors import TransilError
 from transil.files import digest
 from transil.schedule import IntArray
 
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
-# What Pillow opens everywhere; other files in the folders (notes, thumbnails' indexes) are not images.
+# What Pillow opens everywhere; other files in the folders (notes, indexes) are not images.
 ENDINGS = frozenset(
     [
+        ".avif",
         ".bmp",
+        ".dib",
         ".gif",
+        ".icns",
+        ".ico",
+        ".j2k",
+        ".jfif",
+        ".jp2",
+        ".jpe",
         ".jpeg",
         ".jpg",
+        ".jpx",
+        ".pbm",
+        ".pcx",
         ".pgm",
         ".png",
+        ".pnm",
         ".ppm",
+        ".qoi",
+        ".sgi",
+        ".tga",
         ".tif",
         ".tiff",
         ".webp",
-        ".jp2",
-        ".ico",
-        ".tga",
-        ".avif",
     ]
 )
 
@@ -43,11 +54,18 @@ class FolderSource(Source):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.name = root.resolve().name
-        folders = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
-        found = {SPLITS[name]: name for name in folders if name in SPLITS}
-        self.folders = found if "train" in found else {"train": "."}
-        first = root / self.folders["train"]
-        self.class_names = tuple(sorted(e.name for e in os.scandir(first) if e.is_dir()))
+        found: dict[str, str] = {}
+        for name in _folders(root):
+            # A class may be called 'train' (CIFAR-100 has one): a split holds folders of classes.
+            if name in SPLITS and _folders(root / name):
+                if SPLITS[name] in found:
+                    both = f"'{found[SPLITS[name]]}' and '{name}'"
+                    raise TransilError(f"{root}: {both} are the same split; keep one")
+                found[SPLITS[name]] = name
+        if found and "train" not in found:
+            raise TransilError(f"{root}: no folder 'train' beside {', '.join(found.values())}")
+        self.folders = found or {"train": "."}
+        self.class_names = tuple(_folders(root / self.folders["train"]))
         if not self.class_names:
             raise TransilError(
                 f"{root}: no folders of classes; expected split/class/file or class/file, "
@@ -59,8 +77,7 @@ class FolderSource(Source):
             self._index(split, root / folder)
 
     def _index(self, split: str, folder: Path) -> None:
-        unknown = sorted(e.name for e in os.scandir(folder) if e.is_dir())
-        for name in unknown:
+        for name in _folders(folder):
             if name not in self.class_names:
                 raise TransilError(f"{folder / name}: a class that has no training images")
         paths = bytearray()
@@ -90,10 +107,9 @@ class FolderSource(Source):
     def fingerprint(self) -> str:
         content = hashlib.sha256(digest(["folder", list(self.class_names)]).encode())
         for split, labels in sorted(self.labels.items()):
-            content.update(f"{split} {len(labels)} ".encode() + self._paths[split][0])
+            content.update(f"{split} {len(labels)} ".encode())
             for row in range(len(labels)):
-                info = os.stat(self.path(split, row))
-                content.update(f"{info.st_size} {info.st_mtime_ns} ".encode())
+                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
         return content.hexdigest()
 
     def where(self, split: str, row: int) -> str:
@@ -106,8 +122,22 @@ def _image_files(folder: Path) -> Iterator[str]:
         return
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):  # a link to a folder may lead in a circle
                 for below in _image_files(folder / entry.name):
                     yield f"{entry.name}/{below}"
-            elif os.path.splitext(entry.name)[1].lower() in ENDINGS:
+            elif os.path.splitext(entry.name)[1].lower() in ENDINGS and not _is_special(entry):
                 yield entry.name
+
+
+def _folders(folder: Path) -> list[str]:
+    """The folders in a folder, by name; hidden ones are not classes."""
+    with os.scandir(folder) as found:
+        names = [e.name for e in found if not e.name.startswith(".")]
+    return sorted(name for name in names if (folder / name).is_dir())
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a pipe or a device; a link that leads nowhere is a damaged image."""
+    return not entry.is_symlink() and not entry.is_file()

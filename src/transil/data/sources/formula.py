@@ -13,6 +13,7 @@ from transil.files import digest
 
 # To be raised whenever a family changes what it draws: decoded caches are then made anew.
 VERSION = 1
+MOST_CLASSES = 100_000
 DEFAULTS = {"classes": 10, "seed": 0, "train": 100, "val": 0, "test": 50, "size": 32}
 
 
@@ -23,6 +24,8 @@ class FormulaSource(Source):
         for key, value in settings.items():
             if value < (0 if key in ("seed", "val", "test") else 1):
                 raise TransilError(f"formula:{family}: {key}={value} is too small")
+        if settings.get("classes", 0) > MOST_CLASSES or max(settings.values(), default=0) > 2**40:
+            raise TransilError(f"formula:{family}: at most {MOST_CLASSES:,} classes can be drawn")
         self.family = family
         self.settings = {**DEFAULTS, **settings}
         classes, seed = self.settings["classes"], self.settings["seed"]

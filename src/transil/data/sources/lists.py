@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import Block, Source, blocks_of, file_stamp, names_for
+from transil.data.source import Block, Source, blocks_of, file_stamp, image_stamp, names_for
 from transil.errors import TransilError
-from transil.files import digest, told
+from transil.files import told
+from transil.schedule import IntArray
 
 # The beginning of every released path, to be replaced by where the images really are.
 PLACEHOLDER = "/DATASET_PATH"
 # Which lists are read, by the split they become; `train` holds the validation images too.
-WITH_VALIDATION = {"train": ("train_no_val", "train"), "val": ("val",), "test": ("test",)}
+LISTS = {"train": ("train_no_val", "train"), "val": ("val",), "test": ("test",)}
 
 
 class ListSource(Source):
@@ -29,7 +31,7 @@ class ListSource(Source):
         self.name = folder.resolve().name
         self.root = root or folder
         self.files: dict[str, Path] = {}
-        for split, names in WITH_VALIDATION.items():
+        for split, names in LISTS.items():
             names = ("train",) if all_train and split == "train" else names
             path = next((p for name in names for p in _candidates(folder, name)), None)
             if path is not None and not (all_train and split == "val"):
@@ -37,8 +39,13 @@ class ListSource(Source):
         self._paths: dict[str, list[str]] = {}
         labels = {}
         for split, path in self.files.items():
-            self._paths[split], numbers = _read(path)
-            labels[split] = np.array(numbers, dtype=np.int64)
+            self._paths[split], labels[split] = _read(path)
+        if "val" in labels and self.files["train"].stem == "train":
+            # train.lst holds the validation images too; nobody may train on those.
+            aside = set(self._paths["val"])
+            kept = [i for i, name in enumerate(self._paths["train"]) if name not in aside]
+            self._paths["train"] = [self._paths["train"][i] for i in kept]
+            labels["train"] = labels["train"][kept]
         self.labels = labels
         self.class_names = names_for(labels)
 
@@ -54,8 +61,12 @@ class ListSource(Source):
             yield [self.path(split, row) for row in rows]
 
     def fingerprint(self) -> str:
-        stamps = [[split, *file_stamp(path)] for split, path in sorted(self.files.items())]
-        return digest(["lists", str(self.root.resolve()), stamps])
+        content = hashlib.sha256(b"lists")
+        for split, path in sorted(self.files.items()):
+            content.update(repr([split, *file_stamp(path)]).encode())
+            for row in range(len(self._paths[split])):
+                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
+        return content.hexdigest()
 
     def where(self, split: str, row: int) -> str:
         return f"{self.path(split, row)} ({self.files[split].name}, image {row + 1})"
@@ -70,15 +81,19 @@ def _candidates(folder: Path, name: str) -> list[Path]:
     return [p for p in (folder / f"{name}.lst", folder / f"{name}.txt") if p.is_file()]
 
 
-def _read(path: Path) -> tuple[list[str], list[int]]:
+def _read(path: Path) -> tuple[list[str], IntArray]:
     paths, labels = [], []
     with told(f"cannot read {path}"):
-        lines = path.read_text().splitlines()
+        raw = path.read_bytes()
+    try:
+        lines = raw.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise TransilError(f"{path}: not a text in UTF-8; convert it") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        name, _, label = line.strip().rpartition(" ")
-        if not name or not label.isdecimal():
+        name, label = [*line.rsplit(None, 1), ""][:2]
+        if not label.isdecimal() or len(label) > 9:
             raise TransilError(
                 f"{path}, line {number}: '{line.strip()[:60]}' has no label; "
                 "lines are '<path> <whole number>'"
@@ -87,4 +102,4 @@ def _read(path: Path) -> tuple[list[str], list[int]]:
         labels.append(int(label))
     if not paths:
         raise TransilError(f"{path}: no images in it")
-    return paths, labels
+    return paths, np.array(labels, dtype=np.int64)

@@ -31,7 +31,7 @@ class NpzSource(Source):
                 raise TransilError(f"{path}: x_{split} and y_{split} are needed together")
             if x.ndim == 3:
                 x = np.repeat(x[..., None], 3, axis=3)
-            if x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != 3:
+            if x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != 3 or 0 in x.shape[1:]:
                 raise TransilError(
                     f"{path}: x_{split} must be uint8 (n, height, width, 3), "
                     f"not {x.dtype} {x.shape}"
@@ -41,6 +41,8 @@ class NpzSource(Source):
             self.pixels[split], labels[split] = x, y.astype(np.int64)
         self.labels = labels
         given = arrays.get("class_names")
+        if given is not None and (given.ndim != 1 or len(set(given.tolist())) < len(given)):
+            raise TransilError(f"{path}: class_names must be a list of names, each there once")
         self.class_names = tuple(map(str, given)) if given is not None else names_for(labels)
 
     def blocks(self, split: str) -> Iterator[Block]:

@@ -40,10 +40,14 @@ class ParquetSource(Source):
         for path in self.shards[split]:
             with told(f"cannot read {path}"), _file(path) as file:
                 for batch in file.iter_batches(batch_size=BLOCK, columns=[self.image_column]):
-                    yield [item["bytes"] for item in batch.column(0).to_pylist()]
+                    items = batch.column(0).to_pylist()
+                    # An empty cell is an image that cannot be decoded.
+                    yield [(item or {}).get("bytes") or b"" for item in items]
 
     def fingerprint(self) -> str:
-        stamps = [[split, *map(file_stamp, paths)] for split, paths in sorted(self.shards.items())]
+        with told(f"cannot read {self.folder}"):
+            shards = sorted(self.shards.items())
+            stamps = [[split, *map(file_stamp, paths)] for split, paths in shards]
         return digest(["parquet", *stamps])
 
     def where(self, split: str, row: int) -> str:

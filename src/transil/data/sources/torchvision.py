@@ -32,16 +32,29 @@ class TorchvisionSource(Source):
         self.sets = {split: _make(cls, root, split, download) for split in ("train", "test")}
         self.labels = {split: _labels(data) for split, data in self.sets.items()}
         names = getattr(self.sets["train"], "classes", None)
-        self.class_names = tuple(map(str, names)) if names else names_for(self.labels)
+        self.class_names = tuple(map(_name, names)) if names else names_for(self.labels)
 
     def blocks(self, split: str) -> Iterator[Block]:
         data = self.sets[split]
         for rows in blocks_of(range(len(data))):
-            yield [np.asarray(data[row][0].convert("RGB")) for row in rows]
+            yield [_pixels(data, row) for row in rows]
 
     def fingerprint(self) -> str:
         counts = {split: digest(labels.tolist()) for split, labels in self.labels.items()}
         return digest(["torchvision", self.kind, str(self.root.resolve()), counts])
+
+
+def _pixels(data: Any, row: int) -> Any:
+    """One image; what torchvision cannot open is handed on as bytes that nobody can decode."""
+    try:
+        return np.asarray(data[row][0].convert("RGB"))
+    except Exception:  # Pillow raises many kinds for damaged files
+        return b""
+
+
+def _name(name: Any) -> str:
+    """ImageNet has several names for a class."""
+    return ", ".join(name) if isinstance(name, tuple) else str(name)
 
 
 def _make(cls: Any, root: Path, split: str, download: bool) -> Any:
@@ -52,6 +65,8 @@ def _make(cls: Any, root: Path, split: str, download: bool) -> Any:
     )
     if "split" in known and split == "test":
         tries.append({"split": "val"})  # ImageNet and Places365 keep their test labels secret
+    if "split" in known and split == "train":
+        tries += [{"split": "train-standard"}, {"split": "trainval"}]  # Places365, pets
     error: Exception | None = None
     for choice in tries:
         try:

@@ -1,0 +1,180 @@
+"""Folders of decoded images: what is in one, whether it is whole, and which a cache holds."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transil.data.images import Images, ImageSplit
+from transil.data.source import Pixels
+from transil.errors import TransilError
+from transil.files import read_json, sha256, told
+from transil.schedule import IntArray
+
+FORMAT, VERSION = "transil-images", 1
+META = "meta.json"
+# How cache entries are called: NAME-SIZE-KEY.
+NAME = re.compile(r".*-(\d+|native)-[0-9a-f]{16}")
+# Entries up to this size are compared with their checksums when opened; larger ones by size
+# alone, and in full by `transil data cache --verify`.
+VERIFY_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class EntrySplit:
+    """What `meta.json` says of one split."""
+
+    shape: tuple[int, int, int, int]
+    bytes: int
+    sha256: str
+    labels_sha256: str
+
+    @classmethod
+    def read(cls, data: Any) -> EntrySplit:
+        """Strictly: anything of another form is a ValueError."""
+        shape = data["shape"]
+        if len(shape) != 4 or not all(type(n) is int and n >= 0 for n in shape) or shape[3] != 3:
+            raise ValueError("shape")
+        if shape[1] != shape[2] or int(np.prod(shape)) != data["bytes"]:
+            raise ValueError("shape")
+        return cls(tuple(shape), data["bytes"], str(data["sha256"]), str(data["labels_sha256"]))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One folder of decoded images."""
+
+    path: Path
+    name: str
+    class_names: tuple[str, ...]
+    fingerprint: str
+    splits: dict[str, EntrySplit]
+    skipped: tuple[str, ...]
+    duplicates: int
+
+    @classmethod
+    def read(cls, path: Path) -> Entry:
+        """Read `meta.json`; raises TransilError or ValueError and its like where it is wrong."""
+        data = read_json(path / META)
+        if data["format"] != FORMAT or data["version"] != VERSION or "train" not in data["splits"]:
+            raise ValueError("another format")
+        texts = [data["name"], data["fingerprint"], *data["class_names"], *data["skipped"]]
+        lists = (data["class_names"], data["skipped"])
+        if not all(isinstance(text, str) for text in texts) or type(data["duplicates"]) is not int:
+            raise ValueError("values")
+        if not all(isinstance(values, list) for values in lists):
+            raise ValueError("lists")
+        return cls(
+            path,
+            data["name"],
+            tuple(data["class_names"]),
+            data["fingerprint"],
+            {str(name): EntrySplit.read(split) for name, split in data["splits"].items()},
+            tuple(data["skipped"]),
+            data["duplicates"],
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The size of its pixels on disk."""
+        return sum(split.bytes for split in self.splits.values())
+
+    @property
+    def size(self) -> int:
+        """Width and height of its images."""
+        return self.splits["train"].shape[1]
+
+    def verify(self) -> bool:
+        """Whether all files are as they were written."""
+        return all(
+            sha256(self.path / f"{name}.u8") == split.sha256
+            and sha256(self.path / f"{name}.labels.npy") == split.labels_sha256
+            for name, split in self.splits.items()
+        )
+
+    def images(self) -> Images:
+        """The images, mapped."""
+        splits = {}
+        for name, split in self.splits.items():
+            file = self.path / f"{name}.u8"
+            # An empty file cannot be mapped.
+            mapped = (
+                np.memmap(file, np.uint8, "r", shape=split.shape)
+                if split.bytes
+                else np.empty(split.shape, np.uint8)
+            )
+            pixels: Pixels = np.asarray(mapped)
+            splits[name] = ImageSplit(pixels, self.labels(name))
+        return Images(
+            self.name, self.class_names, splits, self.fingerprint, self.skipped, self.duplicates
+        )
+
+    def labels(self, split: str) -> IntArray:
+        """The labels of a split, (n,); a ValueError where they cannot be."""
+        labels = np.load(self.path / f"{split}.labels.npy", allow_pickle=False)
+        if labels.shape != self.splits[split].shape[:1] or labels.dtype != np.int64:
+            raise ValueError("labels")
+        if len(labels) and not (labels.min() >= 0 and labels.max() < len(self.class_names)):
+            raise ValueError("labels")
+        return np.asarray(labels)
+
+
+def is_converted(path: Path) -> bool:
+    """Whether a folder holds decoded images, perhaps damaged ones."""
+    try:
+        return bool(read_json(path / META)["format"] == FORMAT)
+    except (TransilError, KeyError, TypeError):
+        return (path / META).is_file() and any(path.glob("*.u8"))
+
+
+def open_entry(path: Path) -> Entry | None:
+    """The entry at `path` if it is whole."""
+    if not (path / META).is_file():
+        return None
+    try:
+        entry = Entry.read(path)
+        for name, split in entry.splits.items():
+            if (path / f"{name}.u8").stat().st_size != split.bytes:
+                return None
+            entry.labels(name)
+        if entry.bytes <= VERIFY_BYTES and not entry.verify():
+            return None
+    except (TransilError, OSError, EOFError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+    return entry
+
+
+def entry_paths(folder: Path) -> list[Path]:
+    """The folders in a cache that are entries by name and content, whole or damaged."""
+    found = sorted(folder.glob(f"*/{META}")) if folder.is_dir() else []
+    return [
+        path.parent
+        for path in found
+        if NAME.fullmatch(path.parent.name)
+        and not path.parent.name.startswith(".")
+        and is_converted(path.parent)
+    ]
+
+
+def clear(folder: Path, name: str | None = None) -> list[Path]:
+    """Delete the entries whose name begins with `name` (all without one); returns them.
+
+    Only files that an entry consists of are deleted, and what a killed build has left.
+    """
+    gone = [path for path in entry_paths(folder) if path.name.startswith(name or "")]
+    for path in gone:
+        with told(f"cannot delete {path}"):
+            for file in (*path.glob("*.u8"), *path.glob("*.labels.npy"), path / META):
+                file.unlink()
+            path.rmdir()
+    for pattern in (".*.tmp", ".*.lock"):
+        for left in folder.glob(pattern):
+            stem = left.name[1:].split(".")[0]
+            if NAME.fullmatch(stem) and stem.startswith(name or ""):
+                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
+    return gone
