@@ -95,11 +95,12 @@ def _write_npy(
         reserve(file, file.tell() + scores.nbytes)
         for start in range(0, len(scores), rows):
             block = scores[start : start + rows]
-            check_finite(block, f"{source}, state {state}", first_row=start)
             out = buffer[: len(block)]
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 correct_groups(block, pairs.alpha, pairs.beta, bank.schedule, state, out)
-            # Float16 and very large scores can overflow: nothing infinite is written.
-            check_finite(out, f"{target}, corrected to {out.dtype}", first_row=start)
+            if not np.isfinite(out).all():
+                # Either the scores hold such a value, or correcting them overflowed their type.
+                check_finite(block, f"{source}, state {state}", first_row=start)
+                check_finite(out, f"{target}, corrected to {out.dtype}", first_row=start)
             file.write(out.data)
             progress(min(1.0, (start + rows) / len(scores)))
