@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
-from transil.data import Images, ImageSplit
+from transil import TransilError
+from transil.data import Images, ImageSplit, open_images
 
 SIZE = 8
 
@@ -121,3 +123,16 @@ def images_in_memory(
             splits[split] = ImageSplit(data, labels)
     names = tuple(f"class{label}" for label in range(classes))
     return Images("memory", names, splits, fingerprint="memory")
+
+
+def write_lists(folder: Path, images: Path, **files: list[str]) -> Path:
+    folder.mkdir(parents=True)
+    for name, lines in files.items():
+        (folder / f"{name}.lst").write_text("\n".join(lines))  # no final newline, as released
+    return folder
+
+
+def refuses(words: str, spec: Any, **options: Any) -> None:
+    with pytest.raises(TransilError, match=words) as raised:
+        open_images(spec, **options)
+    assert "\n" not in str(raised.value)

@@ -64,7 +64,7 @@ def to_numpy(x: Any) -> NDArray[Any]:
         x = x.detach().cpu()
         # NumPy has no bfloat16.
         tensor: NDArray[Any] = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
-    except (TypeError, RuntimeError, NotImplementedError):
+    except (TypeError, RuntimeError):
         raise TransilError(
             f"a tensor of kind {x.dtype}, {x.layout}, on {x.device} cannot be used; "
             "give plain floating-point numbers"

@@ -18,9 +18,9 @@ import numpy as np
 
 from transil.data.source import Block, Source
 from transil.data.sources.cifar import CifarSource, is_cifar
+from transil.data.sources.food101 import Food101Source
 from transil.data.sources.lists import ListSource, is_list_folder
 from transil.data.sources.parquet import ParquetSource
-from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import TransilError
 from transil.files import digest
 
@@ -52,7 +52,7 @@ RECIPES = {
         Recipe("cifar100", "CIFAR-100, 500 train / 100 test each", "target/cifar100",
                "the official files (cifar-100-python, or its tar.gz), or Parquet in cifar100/"),
         Recipe("food100", "Food-101 without waffles", "target/food100",
-               "food-101/ as torchvision keeps it, or Food-101 images"),
+               "food-101/ with images/ and meta/, as it is published; or its images"),
         Recipe("imn100", "IMN-100: 100 ImageNet-21k classes", "target/0mixed100",
                "ImageNet-21k images"),
         Recipe("birds100", "BIRDS-100: 100 bird classes of ImageNet-21k; shares 58 classes with "
@@ -72,12 +72,12 @@ def open_recipe(name: str) -> Source:
     """The source of a named set, from the first of the places where it may be."""
     recipe, folder = RECIPES[name], data_dir()
     lists = folder / "image_lists" / recipe.lists
-    if is_list_folder(lists):
+    if is_list_folder(lists) and (folder / "images").is_dir():
         source: Source = ListSource(lists, folder / "images")
     elif name == "cifar100" and (found := _cifar(folder)) is not None:
         source = found
     elif name == "food100" and (folder / "food-101").is_dir():
-        source = WithoutClass(TorchvisionSource("Food101", folder), "waffles")
+        source = WithoutClass(Food101Source(folder / "food-101"), "waffles")
     else:
         raise TransilError(
             f"{name}: not found in {folder}. It needs {recipe.needs}"
@@ -109,6 +109,8 @@ class WithoutClass(Source):
     def __init__(self, source: Source, class_name: str) -> None:
         self.source = source
         self.name = source.name
+        if class_name not in source.class_names:
+            raise TransilError(f"{source.name}: there is no class '{class_name}' in it")
         gone = source.class_names.index(class_name)
         self.class_names = tuple(n for n in source.class_names if n != class_name)
         self.kept = {split: labels != gone for split, labels in source.labels.items()}

@@ -1,0 +1,57 @@
+"""Food-101 as its owners publish it: images/CLASS/ID.jpg, meta/train.txt and meta/test.txt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from transil.data.source import Block, Source, blocks_of, file_stamp, image_stamp
+from transil.errors import TransilError
+from transil.files import told
+
+
+class Food101Source(Source):
+    """The folder `food-101`. Lines of the lists are CLASS/ID; classes are in alphabetical order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.name = folder, "food101"
+        self._lines = {split: self._read(split) for split in ("train", "test")}
+        self.class_names = tuple(sorted({line.split("/")[0] for line in self._lines["train"]}))
+        number = {name: label for label, name in enumerate(self.class_names)}
+        # A class of the test list alone has no number; `check` tells it.
+        self.labels = {
+            split: np.array([number.get(line.split("/")[0], -1) for line in lines], dtype=np.int64)
+            for split, lines in self._lines.items()
+        }
+
+    def _read(self, split: str) -> list[str]:
+        path = self.folder / "meta" / f"{split}.txt"
+        with told(f"cannot read {path}"):
+            text = path.read_bytes().decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        for number, line in enumerate(lines, start=1):
+            if line.count("/") != 1 or ".." in line:
+                raise TransilError(f"{path}, line {number}: '{line[:60]}' is not CLASS/ID")
+        return lines
+
+    def path(self, split: str, row: int) -> Path:
+        """The file of one image."""
+        return self.folder / "images" / f"{self._lines[split][row]}.jpg"
+
+    def blocks(self, split: str) -> Iterator[Block]:
+        for rows in blocks_of(range(len(self._lines[split]))):
+            yield [self.path(split, row) for row in rows]
+
+    def fingerprint(self) -> str:
+        content = hashlib.sha256(b"food101")
+        for split, lines in self._lines.items():
+            content.update(repr(file_stamp(self.folder / "meta" / f"{split}.txt")).encode())
+            for row in range(len(lines)):
+                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
+        return content.hexdigest()
+
+    def where(self, split: str, row: int) -> str:
+        return str(self.path(split, row))
