@@ -22,7 +22,6 @@ from image_files import (
 )
 from test_interop import Malicious
 from transil.data import Images, open_images
-from transil.data.sources.lists import ListSource
 from transil.data.sources.paper import RECIPES, WithoutClass, open_recipe
 
 
@@ -132,8 +131,8 @@ def test_image_lists(tmp_path: Path) -> None:
         "test": 2,
     }
     np.testing.assert_array_equal(images.splits["val"].pixels[1], pixels(5))
-    whole = ListSource(folder, tmp_path / "images", all_train=True)
-    assert {split: len(labels) for split, labels in whole.labels.items()} == {"train": 6, "test": 2}
+    whole = open_images(folder, root=tmp_path / "images", all_train=True)
+    assert {split: len(data) for split, data in whole.splits.items()} == {"train": 6, "test": 2}
 
 
 @pytest.mark.parametrize("kind", [10, 100])

@@ -215,6 +215,8 @@ def test_a_stream_cannot_be_changed_or_copied() -> None:
 
 
 def test_class_lists_are_an_order() -> None:
+    backwards = ClassStream(images_in_memory(), states=5, order=np.arange(10)[::-1])  # type: ignore[arg-type]
+    assert backwards.order[0] == 9
     stream = ClassStream(images_in_memory(), schedule=[[5, 6], [8, 7]])
     assert [row["original"] for row in stream.label_map()] == [5, 6, 8, 7]
     assert seen(stream.enter(2).train) == {(TRAIN, c, i) for c in (8, 7) for i in range(6)}

@@ -32,6 +32,7 @@ def open_images(
     root: str | os.PathLike[str] | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
+    all_train: bool = False,
     progress: Progress | None = None,
 ) -> Images:
     """The images of a data set, decoded once and mapped from the cache ever after.
@@ -39,8 +40,8 @@ def open_images(
     `spec` is a folder (Parquet, image folder, image lists, CIFAR), a file (.npz, CIFAR's tar.gz),
     a name (`transil data list`), `formula:FAMILY?classes=100&seed=3`, or
     `torchvision:NAME?root=DIR`. `size` scales to squares by `rule`, 'crop' or 'stretch'; without
-    it images must have one size. `root` is where the paths of image lists begin. `skip_bad` leaves
-    out what cannot be decoded.
+    it images must have one size. `root` is where the paths of image lists begin; `all_train` takes
+    their train.lst, validation images included. `skip_bad` leaves out what cannot be decoded.
     """
     if cache_dir is not None and not os.fspath(cache_dir):
         raise TransilError("the cache folder has an empty name")
@@ -51,7 +52,9 @@ def open_images(
                 f"{spec}: its images have {images.size} pixels; convert the original to {size}"
             )
     else:
-        source = find_source(spec, root=Path(root) if root else None, size=size).check()
+        source = find_source(
+            spec, root=Path(root) if root else None, size=size, all_train=all_train
+        ).check()
         images = cached_images(
             source,
             size=check_size(size),
@@ -82,7 +85,11 @@ def warn_about(images: Images) -> None:
 
 
 def find_source(
-    spec: str | os.PathLike[str], *, root: Path | None = None, size: int | None = None
+    spec: str | os.PathLike[str],
+    *,
+    root: Path | None = None,
+    size: int | None = None,
+    all_train: bool = False,
 ) -> Source:
     """The source that `spec` names; nothing is decoded yet."""
     text = os.fspath(spec)
@@ -96,7 +103,7 @@ def find_source(
             if any(folder.glob("*.parquet")):
                 return ParquetSource(folder)
         if is_list_folder(path):
-            return ListSource(path, root)
+            return ListSource(path, root, all_train=all_train)
         return CifarSource(path) if is_cifar(path) else FolderSource(path)
     if path.is_file():
         if path.suffix == ".npz":

@@ -143,7 +143,8 @@ class ClassStream:
             if labels.max() >= images.classes:
                 raise TransilError(f"stream: {images.name} has no class {labels.max()}")
         else:
-            labels = class_order(order or "seed:0", images.classes)[: given.seen[-1]]
+            wanted = "seed:0" if order is None else order
+            labels = class_order(wanted, images.classes)[: given.seen[-1]]
         self.name = images.name
         self._role: Role = role
         self._schedule = Schedule.from_sizes(given.sizes)
