@@ -43,6 +43,11 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
             raise
 
 
+def plain_name(text: str) -> str:
+    """A text as part of a file name: letters, digits, '-' and '_'."""
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
+
+
 def check_output(path: str | os.PathLike[str]) -> None:
     """An error where no plain file can be written at `path`; for asking before long work."""
     path = Path(path)

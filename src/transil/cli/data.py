@@ -10,6 +10,7 @@ import typer
 
 from transil.cli.output import print_facts, print_json, print_table, progress_bar, say
 from transil.errors import TransilError
+from transil.files import plain_name
 
 Spec = Annotated[str, typer.Argument(help="A folder, a file, a name or 'formula:...'.")]
 Size = Annotated[int | None, typer.Option(help="Scale to squares of this many pixels.")]
@@ -143,8 +144,7 @@ def show(
         counts = images.counts(split)
         rows.append([split, f"{len(data):,}", f"{counts.min():,}", f"{counts.max():,}"])
     print_table(None, ["split", "images", "fewest per class", "most per class"], rows)
-    plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in images.name)
-    path = sheet or Path(f"{plain}-sheet.png")
+    path = sheet or Path(f"{plain_name(images.name)}-sheet.png")
     contact_sheet(images, path)
     say(f"contact sheet: {path}")
 

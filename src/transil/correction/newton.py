@@ -82,16 +82,16 @@ class Newton(Solver):
 
 def _newton_step(here: Expansion) -> Float64Array:
     """The Newton direction; the Hessian is lifted until it is positive definite in float64."""
-    lift = 0.0
+    identity = np.eye(len(here.hessian))
     scale = float(np.trace(here.hessian)) / len(here.hessian)
-    while True:
+    for lift in (0.0, *(scale * 10.0**power for power in range(-14, 3))):
         try:
-            factor = np.linalg.cholesky(here.hessian + lift * np.eye(len(here.hessian)))
+            factor = np.linalg.cholesky(here.hessian + lift * identity)
         except np.linalg.LinAlgError:
-            lift = max(10.0 * lift, 1e-14 * scale)
             continue
         half = np.linalg.solve(factor, -here.gradient)
         return np.asarray(np.linalg.solve(factor.T, half), dtype=np.float64)
+    return -here.gradient  # nothing helped; the line search will say whether this does
 
 
 def _line_search(

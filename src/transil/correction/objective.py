@@ -130,10 +130,6 @@ class Objective:
         """The objective at `theta`."""
         return self._value(theta, self._exponentials(theta))
 
-    def likelihood(self, theta: Float64Array) -> float:
-        """The mean cross-entropy alone, without the penalty."""
-        return self.value(theta) - float(self.penalty @ theta**2)
-
     def _exponentials(self, theta: Float64Array) -> Float64Array:
         """Fill `_exp` with exp(z - max z), keep the maxima, return the sums, shape (n,)."""
         alpha, beta = np.split(self.spread @ theta + self.unmoved, 2)

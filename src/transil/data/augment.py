@@ -3,7 +3,7 @@
 Randomness stays outside: a transform draws the numbers of a whole epoch at once (`plan`), and
 `apply` is a fixed sequence of tensor operations on one batch and its share of the plan, which can be
 captured in a graph. The same numbers give the same crops and flips on every device; scaled images
-differ by rounding there (a GPU scales in bfloat16, about a quarter of a grey level off).
+differ by rounding there (a GPU scales in bfloat16; the tests allow two grey levels on average).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from transil.data.entries import FORMAT, META, VERSION, open_entry
 from transil.data.images import Images
 from transil.data.source import Item, Pixels, Source
 from transil.errors import TransilError
-from transil.files import digest, locked, sha256, told, umask, write_json
+from transil.files import digest, locked, plain_name, sha256, told, umask, write_json
 from transil.schedule import IntArray
 
 ENVIRONMENT = "TRANSIL_CACHE"
@@ -54,8 +54,7 @@ def cached_images(
     folder = cache_dir or default_cache_dir()
     fingerprint = source.fingerprint()
     key = digest([VERSION, fingerprint, size, rule, skip_bad])[:16]
-    plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in source.name)[:40]
-    path = folder / f"{plain}-{size or 'native'}-{key}"
+    path = folder / f"{plain_name(source.name)[:40]}-{size or 'native'}-{key}"
     with told(f"cannot use the cache folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     entry = open_entry(path)  # no lock to read: a cache may lie on a read-only disk

@@ -75,6 +75,33 @@ class Source(ABC):
         return self
 
 
+class FileSource(Source):
+    """A source whose images are files of their own. Subclasses say which file a row is."""
+
+    @abstractmethod
+    def path(self, split: str, row: int) -> Path:
+        """The file of one image."""
+
+    @abstractmethod
+    def index_stamp(self) -> str:
+        """What tells the content of the index itself: its lists, or the names of its classes."""
+
+    def blocks(self, split: str) -> Iterator[Block]:
+        for rows in blocks_of(range(len(self.labels[split]))):
+            yield [self.path(split, row) for row in rows]
+
+    def fingerprint(self) -> str:
+        content = hashlib.sha256(self.index_stamp().encode())
+        for split, labels in sorted(self.labels.items()):
+            content.update(f"{split} {len(labels)} ".encode())
+            for row in range(len(labels)):
+                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
+        return content.hexdigest()
+
+    def where(self, split: str, row: int) -> str:
+        return str(self.path(split, row))
+
+
 def names_for(labels: Mapping[str, IntArray]) -> tuple[str, ...]:
     """'0', '1', ... up to the largest label, where nothing tells the names."""
     largest = max((int(values.max()) for values in labels.values() if len(values)), default=-1)

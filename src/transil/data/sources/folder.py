@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import BLOCK, Block, Source, image_stamp
+from transil.data.source import FileSource
 from transil.errors import TransilError
 from transil.files import digest
 from transil.schedule import IntArray
 
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 # What Pillow opens everywhere; other files in the folders (notes, indexes) are not images.
-ENDINGS = frozenset(
-    [
-        ".avif",
-        ".bmp",
-        ".dib",
-        ".gif",
-        ".icns",
-        ".ico",
-        ".j2k",
-        ".jfif",
-        ".jp2",
-        ".jpe",
-        ".jpeg",
-        ".jpg",
-        ".jpx",
-        ".pbm",
-        ".pcx",
-        ".pgm",
-        ".png",
-        ".pnm",
-        ".ppm",
-        ".qoi",
-        ".sgi",
-        ".tga",
-        ".tif",
-        ".tiff",
-        ".webp",
-    ]
+IMAGE = re.compile(
+    r".*\.(avif|bmp|dib|gif|icns|ico|j2k|jfif|jp2|jpe|jpeg|jpg|jpx|pbm|pcx|pgm|png|pnm|ppm|qoi|sgi"
+    r"|tga|tif|tiff|webp)",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
-class FolderSource(Source):
+class FolderSource(FileSource):
     """A tree of image files. Paths are kept as one byte string a split: a million fit easily."""
 
     def __init__(self, root: Path) -> None:
@@ -94,26 +70,12 @@ class FolderSource(Source):
         self._paths[split] = bytes(paths), np.frombuffer(ends, dtype=np.int64)
 
     def path(self, split: str, row: int) -> Path:
-        """The file of one image."""
         text, ends = self._paths[split]
         relative = os.fsdecode(text[ends[row] : ends[row + 1]])
         return self.root / self.folders[split] / relative
 
-    def blocks(self, split: str) -> Iterator[Block]:
-        rows = len(self.labels[split])
-        for start in range(0, rows, BLOCK):
-            yield [self.path(split, row) for row in range(start, min(start + BLOCK, rows))]
-
-    def fingerprint(self) -> str:
-        content = hashlib.sha256(digest(["folder", list(self.class_names)]).encode())
-        for split, labels in sorted(self.labels.items()):
-            content.update(f"{split} {len(labels)} ".encode())
-            for row in range(len(labels)):
-                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
-        return content.hexdigest()
-
-    def where(self, split: str, row: int) -> str:
-        return str(self.path(split, row))
+    def index_stamp(self) -> str:
+        return digest(["folder", list(self.class_names)])
 
 
 def _image_files(folder: Path) -> Iterator[str]:
@@ -127,7 +89,7 @@ def _image_files(folder: Path) -> Iterator[str]:
             if entry.is_dir(follow_symlinks=False):  # a link to a folder may lead in a circle
                 for below in _image_files(folder / entry.name):
                     yield f"{entry.name}/{below}"
-            elif os.path.splitext(entry.name)[1].lower() in ENDINGS and not _is_special(entry):
+            elif IMAGE.fullmatch(entry.name) and not _is_special(entry):
                 yield entry.name
 
 

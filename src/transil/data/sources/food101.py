@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import Block, Source, blocks_of, file_stamp, image_stamp
+from transil.data.source import FileSource, file_stamp
 from transil.errors import TransilError
-from transil.files import told
+from transil.files import digest, told
 
 
-class Food101Source(Source):
+class Food101Source(FileSource):
     """The folder `food-101`. Lines of the lists are CLASS/ID; classes are in alphabetical order."""
 
     def __init__(self, folder: Path) -> None:
@@ -38,20 +36,8 @@ class Food101Source(Source):
         return lines
 
     def path(self, split: str, row: int) -> Path:
-        """The file of one image."""
         return self.folder / "images" / f"{self._lines[split][row]}.jpg"
 
-    def blocks(self, split: str) -> Iterator[Block]:
-        for rows in blocks_of(range(len(self._lines[split]))):
-            yield [self.path(split, row) for row in rows]
-
-    def fingerprint(self) -> str:
-        content = hashlib.sha256(b"food101")
-        for split, lines in self._lines.items():
-            content.update(repr(file_stamp(self.folder / "meta" / f"{split}.txt")).encode())
-            for row in range(len(lines)):
-                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
-        return content.hexdigest()
-
-    def where(self, split: str, row: int) -> str:
-        return str(self.path(split, row))
+    def index_stamp(self) -> str:
+        lists = [file_stamp(self.folder / "meta" / f"{split}.txt") for split in self._lines]
+        return digest(["food101", lists])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import Block, Source, blocks_of, file_stamp, image_stamp, names_for
+from transil.data.source import FileSource, file_stamp, names_for
 from transil.errors import TransilError
-from transil.files import told
+from transil.files import digest, told
 from transil.schedule import IntArray
 
 # The beginning of every released path, to be replaced by where the images really are.
@@ -19,7 +17,7 @@ PLACEHOLDER = "/DATASET_PATH"
 LISTS = {"train": ("train_no_val", "train"), "val": ("val",), "test": ("test",)}
 
 
-class ListSource(Source):
+class ListSource(FileSource):
     """A folder with train.lst (or train_no_val.lst and val.lst) and test.lst.
 
     `root` replaces `/DATASET_PATH` at the start of a path, and is where relative paths begin.
@@ -50,23 +48,13 @@ class ListSource(Source):
         self.class_names = names_for(labels)
 
     def path(self, split: str, row: int) -> Path:
-        """The file of one image."""
         text = self._paths[split][row]
         if text.startswith(PLACEHOLDER):
             text = text[len(PLACEHOLDER) :].lstrip("/")
         return self.root / text
 
-    def blocks(self, split: str) -> Iterator[Block]:
-        for rows in blocks_of(range(len(self._paths[split]))):
-            yield [self.path(split, row) for row in rows]
-
-    def fingerprint(self) -> str:
-        content = hashlib.sha256(b"lists")
-        for split, path in sorted(self.files.items()):
-            content.update(repr([split, *file_stamp(path)]).encode())
-            for row in range(len(self._paths[split])):
-                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
-        return content.hexdigest()
+    def index_stamp(self) -> str:
+        return digest(["lists", [[s, *file_stamp(path)] for s, path in sorted(self.files.items())]])
 
     def where(self, split: str, row: int) -> str:
         return f"{self.path(split, row)} ({self.files[split].name}, image {row + 1})"
