@@ -117,8 +117,11 @@ def told(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file while the block runs; waits for another process that holds it."""
+def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a lock file while the block runs; waits for another process that holds it.
+
+    With `busy` it does not wait: that is then the error's message.
+    """
     try:
         import fcntl
     except ModuleNotFoundError:  # no such locks on this system
@@ -127,7 +130,10 @@ def locked(path: Path) -> Iterator[None]:
     with told(f"cannot use the lock {path}"):
         file = open(path, "w")  # noqa: SIM115  errors in the block below are not the lock's
     with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError:
+            raise TransilError(busy or "") from None
         try:
             yield
         finally:

@@ -20,10 +20,10 @@ from transil.cli.output import (
     say,
 )
 from transil.correction.bank import Bank, load_bank
-from transil.correction.registry import nearest
 from transil.errors import TransilError
 from transil.evaluation import evaluate
 from transil.metrics import Metrics
+from transil.registry import nearest
 from transil.scores import ScoreStore
 
 FORMATS = ("dkt", "numpy")

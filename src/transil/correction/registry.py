@@ -8,50 +8,16 @@ In `pyproject.toml` of another package:
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
-from importlib.metadata import entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from transil.correction.adam import Adam, Authors, Paper
 from transil.correction.layers import AdBiC, BiC, BiCAll, BiCPast, Correction
 from transil.correction.newton import Newton
 from transil.correction.solvers import Solver
 from transil.errors import TransilError
-
-T = TypeVar("T")
-
-
-class Registry(Generic[T]):
-    """Classes by their `name`, and those that installed packages announce."""
-
-    def __init__(self, what: str, group: str, classes: Iterable[type[T]]) -> None:
-        self.what = what
-        self.group = group
-        self._classes: dict[str, type[T]] = {}
-        for cls in classes:
-            self.register(cls)
-
-    def register(self, cls: type[T]) -> type[T]:
-        """Add a class under its `name`; usable as a decorator."""
-        self._classes[cls.name] = cls  # type: ignore[attr-defined]
-        return cls
-
-    def names(self) -> list[str]:
-        """All names, built in and announced."""
-        return sorted({*self._classes, *(e.name for e in entry_points(group=self.group))})
-
-    def find(self, name: str) -> type[T]:
-        """The class of that name, else an error with the nearest one."""
-        if name in self._classes:
-            return self._classes[name]
-        for entry in entry_points(group=self.group):
-            if entry.name == name:
-                found: type[T] = entry.load()
-                return found
-        raise TransilError(f"{self.what} '{name}' is unknown; {nearest(name, self.names())}")
-
+from transil.registry import Registry, nearest
 
 CORRECTIONS: Registry[Correction] = Registry(
     "correction", "transil.corrections", [BiC, AdBiC, BiCPast, BiCAll]
@@ -89,10 +55,3 @@ def get_solver(solver: str | Solver | type[Solver], **settings: Any) -> Solver:
         if name not in known:
             raise TransilError(f"solver '{solver}' has no setting '{name}'; {nearest(name, known)}")
     return cls(**settings)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """'did you mean x?' where something is near, else the list of what there is."""
-    known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"

@@ -9,9 +9,9 @@ from typing import Any, get_args
 from transil.correction.alike import check_alike
 from transil.correction.bank import Bank, How, Transfer
 from transil.correction.layers import correct_groups
-from transil.correction.registry import nearest
 from transil.errors import TransilError
 from transil.files import digest
+from transil.registry import nearest
 from transil.scores import ScoreStore
 
 

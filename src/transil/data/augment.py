@@ -99,18 +99,20 @@ class CentreCrop(Transform):
 
 @dataclass(frozen=True)
 class PadCropFlip(Transform):
-    """The usual augmentation at 32 px: a random crop of the zero-padded image, and a flip."""
+    """The usual augmentation at 32 px: a random crop of the zero-padded image, and a flip.
+
+    Without `flip` nothing is mirrored: for classes that differ by their orientation.
+    """
 
     pad: int = 4
+    flip: bool = True
 
     def __post_init__(self) -> None:
         _require(self.pad >= 0, f"PadCropFlip: pad {self.pad}")
 
     def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
-        return {
-            "corner": random.integers(0, 2 * self.pad + 1, (count, 2)),
-            "flip": random.random(count) < 0.5,
-        }
+        corner = random.integers(0, 2 * self.pad + 1, (count, 2))
+        return {"corner": corner, **({"flip": random.random(count) < 0.5} if self.flip else {})}
 
     def apply(self, pixels: torch.Tensor, plan: dict[str, torch.Tensor]) -> torch.Tensor:
         count, size = pixels.shape[:2]
@@ -123,7 +125,7 @@ class PadCropFlip(Transform):
         start = ((image + corner[:, :1] + rows) * wide + corner[:, 1:]) * 3
         runs = padded.view(-1).unfold(0, size * 3, 1)
         crops = runs.index_select(0, start.view(-1)).view(count, size, size, 3)
-        return _choose(plan["flip"], crops.flip(2), crops)
+        return _choose(plan["flip"], crops.flip(2), crops) if self.flip else crops
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from transil.correction.registry import nearest
 from transil.data.source import Item, Pixels
 from transil.errors import TransilError, reason
+from transil.registry import nearest
 
 # How an image becomes a square: `crop` scales the short side and cuts the middle out (what the
 # paper's evaluation does), `stretch` ignores the aspect (what its LwF code does).

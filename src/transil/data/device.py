@@ -132,7 +132,7 @@ class DeviceImages:
                 # Whole rows of bytes: far faster on a CPU than indexing pixels.
                 yield flat.index_select(0, part).view(-1, *self.subset.shape[1:])
         else:
-            yield from _read_ahead(self.subset, rows, size, self.device)
+            yield from read_ahead(self.subset, rows, size, self.device)
 
     def _copy(self) -> torch.Tensor:
         """All images on the device, copied in blocks: never twice in memory on the way."""
@@ -153,7 +153,7 @@ def default_budget(device: torch.device) -> int:
         return 1 << 30
 
 
-def _read_ahead(
+def read_ahead(
     subset: Subset, rows: IntArray, batch_size: int, device: torch.device
 ) -> Iterator[torch.Tensor]:
     """Batches from the memory map, read by a thread while the device works on earlier ones."""

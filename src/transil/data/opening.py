@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from transil.correction.registry import nearest
 from transil.data.cache import Progress, cached_images, open_converted
 from transil.data.decode import check_rule, check_size
 from transil.data.entries import is_converted
@@ -22,6 +21,7 @@ from transil.data.sources.paper import RECIPES, open_recipe
 from transil.data.sources.parquet import ParquetSource
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
+from transil.registry import nearest
 
 
 def open_images(

@@ -194,6 +194,11 @@ class ClassStream:
         return tuple(self._images.class_names[label] for label in self._order)
 
     @property
+    def image_size(self) -> int:
+        """The width and height of the images, in pixels."""
+        return self._images.size
+
+    @property
     def settings(self) -> dict[str, Any]:
         """How the stream was made."""
         return dict(self._settings)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from transil.correction.registry import nearest
 from transil.data.source import Block, Source, blocks_of, names_for
 from transil.errors import TransilError, reason
 from transil.files import digest
+from transil.registry import nearest
 
 
 class TorchvisionSource(Source):

@@ -1,0 +1,19 @@
+"""The training engine: one loop, static shapes, atomic checkpoints."""
+
+from transil.engine.config import RunConfig
+from transil.engine.recipes import load_recipe, recipe_names, resolve
+from transil.engine.run_folder import RunFolder
+from transil.engine.session import Progress
+from transil.engine.training import train, train_together, training
+
+__all__ = [
+    "Progress",
+    "RunConfig",
+    "RunFolder",
+    "load_recipe",
+    "recipe_names",
+    "resolve",
+    "train",
+    "train_together",
+    "training",
+]

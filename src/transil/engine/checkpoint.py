@@ -1,0 +1,52 @@
+"""Checkpoints: tensors and a few facts in one safetensors file, whole or not there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from transil.errors import TransilError, reason
+from transil.files import atomic_file, told
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The network and what belongs to it, after `epoch` epochs of `state`.
+
+    `losses` are those of the state's epochs; where the state is finished, `epoch` is its last.
+    """
+
+    state: int
+    epoch: int
+    tensors: dict[str, torch.Tensor]
+    losses: list[float] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """Write it; a file of that name is replaced in one step."""
+        from safetensors.torch import save
+
+        facts = {"state": self.state, "epoch": self.epoch, "losses": self.losses}
+        data = save(self.tensors, {"transil": json.dumps(facts)})
+        with atomic_file(path) as file:
+            file.write(data)
+
+    @classmethod
+    def load(cls, path: Path) -> Checkpoint:
+        """Read what `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with told(f"cannot read {path}"), safe_open(path, "pt") as file:
+                facts = json.loads((file.metadata() or {})["transil"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                return cls(tensors=tensors, **facts)
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, TransilError):
+                raise
+            raise TransilError(
+                f"{path}: not a checkpoint of transil, or damaged ({reason(error)}); "
+                "delete it to go on from the one before"
+            ) from None

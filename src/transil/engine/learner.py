@@ -1,0 +1,244 @@
+"""Learner: a network, its method and all tensors of a run, from state to state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from transil.data.augment import (
+    AsStored,
+    CentreCrop,
+    PadCropFlip,
+    RandomResizedCrop,
+    Transform,
+)
+from transil.data.device import DeviceImages
+from transil.data.feed import Feed
+from transil.data.stream import ClassStream, State, Subset
+from transil.engine.config import RunConfig, TrainConfig
+from transil.engine.step import Captured, Step
+from transil.engine.workers import Workers
+from transil.errors import TransilError
+from transil.methods.base import Context
+from transil.methods.registry import family_of, get_method
+from transil.nets.net import Net, Outputs, build_net
+
+# Images scored together.
+SCORE_BATCH = 512
+Tensors = dict[str, torch.Tensor]
+
+
+class Learner:
+    """Everything that a run keeps in memory. `begin` a state, run its epochs, `end` it, score."""
+
+    def __init__(self, config: RunConfig, stream: ClassStream, workers: Workers) -> None:
+        self.config, self.stream, self.workers = config, stream, workers
+        self.device = workers.device
+        self.method = get_method(config.method, config.settings)
+        self.precision = getattr(torch, config.train.precision)
+        classes = stream.schedule.seen[-1]
+        last_relu = config.net.last_relu
+        self.net = build_net(
+            config.net.body,
+            self.method.head,
+            classes,
+            last_relu=self.method.last_relu if last_relu is None else last_relu,
+            seed=config.init_seed,
+        )
+        self.net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.teacher = self._copy() if self.method.teacher and len(stream) > 1 else None
+        workers.share_statistics(self.net)
+        self.forward = workers.wrap(self.net)
+        self.context = Context(stream.schedule, self.device)
+        counts = stream.counts()["train"]
+        size = stream.image_size
+        budget = config.engine.image_gigabytes
+        self.feed = Feed(
+            max(counts),
+            size,
+            train_transform(config.train, size),
+            stream.statistics,
+            batch_size=config.train.batch_size,
+            seed=config.batch_seed,
+            device=self.device,
+            share=(workers.rank, workers.world),
+            budget=None if budget is None else int(budget * 1e9),
+        )
+        self.rate = torch.tensor(config.train.lr, device=self.device)
+        self.optimiser = self._optimiser(config.train)
+        self._steps: dict[bool, tuple[Step, Callable[[], None]]] = {}
+
+    # -- a state ------------------------------------------------------------------------------
+
+    def begin(self, state: State) -> None:
+        """Make ready for a state; the network is as the previous state left it."""
+        self.state = state
+        if self.teacher is not None and state.number > 1:
+            self._load_teacher()
+        self.context.enter(
+            state.number, self.config.init_seed, lambda: self.outputs_of(state.train)
+        )
+        self.method.begin(self.net, self.context)
+        self.feed.load(state.train, state.number)
+        for momentum in self._momentum().values():
+            momentum.zero_()
+        self.net.train()
+
+    def epoch(self, number: int, rate: float) -> torch.Tensor:
+        """Run an epoch whose batches are drawn already; its sums (see `Step`), not waited for."""
+        step, run = self._step()
+        self.rate.fill_(rate)
+        step.sums.zero_()
+        for _ in range(len(self.feed)):
+            self.feed.refill()
+            run()
+        return self.workers.sum(step.sums.clone())
+
+    @torch.no_grad()
+    def end(self) -> None:
+        """After the last epoch of a state."""
+        self.method.end(self.net, self.context)
+
+    # -- scores -------------------------------------------------------------------------------
+
+    def scores_of(self, subset: Subset) -> Tensors:
+        """Scores (n, classes seen) of a subset's images, for each method of the family."""
+        outputs, _ = self.outputs_of(subset)
+        columns = self.stream.schedule.columns(self.state.number)
+        return {
+            method.name: method.scores(outputs, self.context)[:, :columns].cpu()
+            for method in family_of(self.method)
+        }
+
+    def outputs_of(self, subset: Subset) -> tuple[Outputs, torch.Tensor]:
+        """Outputs (n, ...) of the network as it is, and labels (n,), in the subset's order.
+
+        Evaluation transform, evaluation mode, float32.
+        """
+        training = self.net.training
+        self.net.eval()
+        try:
+            parts = list(self._outputs(subset))
+        finally:
+            self.net.train(training)
+        features, scores, labels = (torch.cat(part) for part in zip(*parts, strict=True))
+        return Outputs(features, scores), labels
+
+    @torch.no_grad()
+    def _outputs(self, subset: Subset) -> Iterator[tuple[torch.Tensor, ...]]:
+        images = DeviceImages(
+            subset, self.stream.statistics, device=self.device, batch_size=SCORE_BATCH
+        )
+        transform = eval_transform(self.config.train, subset.shape[1])
+        for batch in images.epoch(transform, shuffle=False):
+            out = self.net(batch.images)
+            yield tuple(t[: batch.count] for t in (out.features, out.scores, batch.labels))
+
+    # -- checkpoints --------------------------------------------------------------------------
+
+    def tensors(self, *, momentum: bool = False) -> Tensors:
+        """What a checkpoint holds, on the CPU: the network, kept tensors, the optimiser's."""
+        groups = {"net": self.net.state_dict(), "kept": self.context.kept}
+        if momentum:
+            groups["momentum"] = self._momentum()
+        return {
+            f"{group}.{name}": tensor.detach().to("cpu", copy=True).contiguous()
+            for group, tensors in groups.items()
+            for name, tensor in tensors.items()
+        }
+
+    @torch.no_grad()
+    def load(self, tensors: Tensors) -> None:
+        """Put the tensors of a checkpoint in their places."""
+        mine = {"net": self.net.state_dict(), "momentum": self._momentum()}
+        for key, value in tensors.items():
+            group, _, name = key.partition(".")
+            if group == "kept":
+                self.context.keep(name, value)
+            elif name in mine[group] and mine[group][name].shape == value.shape:
+                mine[group][name].copy_(value)
+            else:
+                raise TransilError(f"checkpoint: '{key}' does not fit the network")
+
+    # -- details ------------------------------------------------------------------------------
+
+    def _step(self) -> tuple[Step, Callable[[], None]]:
+        """The step of this state: with a teacher or without, captured where that is wanted."""
+        taught = self.teacher is not None and self.state.number > 1
+        if taught not in self._steps:
+            self._steps.clear()  # of state 1, which does not come again
+            step = Step(
+                self.net,
+                self.forward,
+                self.teacher if taught else None,
+                self.method,
+                self.context,
+                self.feed,
+                self.optimiser,
+                precision=self.precision,
+                world=self.workers.world,
+            )
+            graph = self.config.engine.graph and self.device.type == "cuda" and self.workers.alone
+            self._steps[taught] = step, Captured(step) if graph else step
+        return self._steps[taught]
+
+    def _copy(self) -> Net:
+        """A network of the same shape that never learns."""
+        body, head = type(self.net.body), type(self.net.head)
+        copy = Net(body(self.net.body.last_relu), head(body.width, len(self.net.head.weight)))
+        copy.requires_grad_(False).eval()
+        copy.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if self.precision != torch.float32:
+            # Autocast would make the same copies of these weights again in each step.
+            for module in copy.modules():
+                if isinstance(module, nn.Conv2d):
+                    module.to(self.precision)
+        return copy
+
+    def _load_teacher(self) -> None:
+        assert self.teacher is not None
+        self.teacher.load_state_dict(self.net.state_dict())
+
+    def _optimiser(self, train: TrainConfig) -> torch.optim.Optimizer:
+        """SGD whose learning rate is a tensor: one capture serves all of them."""
+        decayed: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
+        for name, parameter in self.net.named_parameters():
+            bias = name.endswith("bias") and not train.decay_biases
+            (others if bias else decayed).append(parameter)
+        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": train.weight_decay}]
+        if others:
+            groups.append({"params": others, "weight_decay": 0.0})
+        optimiser = torch.optim.SGD(groups, lr=self.rate, momentum=train.momentum, fused=True)
+        for parameter in self.net.parameters():
+            optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return optimiser
+
+    def _momentum(self) -> Tensors:
+        state = self.optimiser.state
+        return {n: state[p]["momentum_buffer"] for n, p in self.net.named_parameters()}
+
+
+def train_transform(train: TrainConfig, stored: int) -> Transform:
+    """The augmentation that the settings name."""
+    if train.augment == "resized-crop-flip":
+        return RandomResizedCrop(train.size or stored)
+    if train.size not in (None, stored):
+        raise TransilError(
+            f"train.size is {train.size}, but images have {stored} px and train.augment="
+            f"{train.augment} does not scale; give data.size={train.size}"
+        )
+    if train.augment == "none":
+        return AsStored()
+    return PadCropFlip(train.pad, flip=train.augment == "crop-flip")
+
+
+def eval_transform(train: TrainConfig, stored: int) -> Transform:
+    """The transform of all scores: nothing, or the middle of the image scaled to `eval_resize`."""
+    size = train.size or stored
+    if train.eval_resize is None and size == stored:
+        return AsStored()
+    return CentreCrop(size, train.eval_resize or size)

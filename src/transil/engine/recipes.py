@@ -1,0 +1,124 @@
+"""Recipes: settings in YAML files, those of the package by name, a user's by path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from transil.engine.config import RunConfig, merge, set_dotted
+from transil.errors import TransilError, reason
+from transil.files import told
+from transil.methods.registry import METHODS
+from transil.registry import nearest
+
+
+def recipe_names() -> list[str]:
+    """The recipes of the package."""
+    files = resources.files("transil.recipes").iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def load_recipe(name: str) -> dict[str, Any]:
+    """The settings of a recipe: one of the package, or a file that ends in .yaml."""
+    if name.endswith((".yaml", ".yml")):
+        with told(f"cannot read {name}"):
+            text = Path(name).read_text(encoding="utf-8", errors="replace")
+    elif name in recipe_names():
+        text = resources.files("transil.recipes").joinpath(f"{name}.yaml").read_text("utf-8")
+    else:
+        raise TransilError(
+            f"recipe '{name}' is unknown; {nearest(name, recipe_names())} "
+            "(a file of your own must end in .yaml)"
+        )
+    data = read_yaml(text, name)
+    if not isinstance(data, dict):
+        raise TransilError(f"{name}: not a recipe, it holds no settings")
+    return data
+
+
+def read_yaml(text: str, where: str) -> Any:
+    """Plain values from YAML; a key that stands twice is an error with its line."""
+    yaml = _yaml()
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
+        """The safe loader, strict about keys."""
+
+    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
+        seen: dict[Any, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if key.value in seen:
+                raise TransilError(f"{where}, line {line}: key '{key.value}' stands twice")
+            seen[key.value] = line
+        made: dict[Any, Any] = loader.construct_mapping(node, deep=True)
+        return made
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    try:
+        return yaml.load(text, Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or reason(error)
+        raise TransilError(f"{where}{line}: not YAML ({problem})") from None
+
+
+def read_overrides(words: Iterable[str]) -> dict[str, Any]:
+    """`train.epochs=5 seed=1` as nested settings; values are read as YAML."""
+    data: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise TransilError(f"'{word}': settings are written as train.epochs=5")
+        set_dotted(data, key, read_yaml(text, f"setting '{word}'"))
+    return data
+
+
+def resolve(
+    *,
+    method: str | None = None,
+    recipe: str | None = None,
+    image_size: int | None = None,
+    overrides: Iterable[Mapping[str, Any]] = (),
+) -> RunConfig:
+    """The settings of a run: those of a recipe, then each of `overrides` over them.
+
+    Without a recipe, the one of the method for images of that size is taken.
+    """
+    if recipe is None:
+        if method is None:
+            raise TransilError("give a method or a recipe")
+        recipe = default_recipe(method, image_size or 32)
+    data = load_recipe(recipe)
+    for over in overrides:
+        data = merge(data, over)
+    if method is not None:
+        cls, used = METHODS.find(method), str(data.get("method", method))
+        # A method from outside may borrow the recipe of another one.
+        if used not in (method, *cls.family) and cls.__module__.startswith("transil."):
+            raise TransilError(f"recipe {recipe} is for method '{used}', not for '{method}'")
+        data["method"] = method
+    return RunConfig.from_dict(data, recipe)
+
+
+def default_recipe(method: str, image_size: int) -> str:
+    """The recipe of a method for images of that size."""
+    cls = METHODS.find(method)
+    kind = "32" if image_size <= 64 else "224"
+    trained_as = cls.family[0] if cls.family else method
+    name = f"{trained_as}-{kind}"
+    if name not in recipe_names():
+        raise TransilError(f"method '{method}' has no recipe '{name}'; give one with --recipe")
+    return name
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise TransilError(
+            "recipes need PyYAML; install it with: pip install 'transil[train]'"
+        ) from None
+    return yaml

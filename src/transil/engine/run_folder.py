@@ -1,0 +1,176 @@
+"""The folder of a run: config, checkpoints, log and scores.
+
+    run.json              the resolved config, the data set's fingerprint, versions
+    label-map.json        which class is which column
+    checkpoints/          state-01.safetensors, ...; current.safetensors in the middle of a state
+    log.jsonl             one line per epoch: the same bytes however often a run was interrupted
+    times.jsonl           one line per session and state: seconds, images per second, memory
+    scores/METHOD/        a ScoreStore for each method that the training gives
+
+A state is finished when its checkpoint is there; its scores are written before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.config import RunConfig, flatten
+from transil.errors import TransilError
+from transil.files import atomic_file, locked, read_json, told, write_json
+from transil.provenance import versions
+from transil.schedule import Schedule
+from transil.scores import ScoreStore
+
+RECORD, LOG, TIMES, LOCK = "run.json", "log.jsonl", "times.jsonl", ".run.lock"
+FORMAT, VERSION = "transil-run", 1
+
+
+class RunFolder:
+    """Files of one run. Only the process that `opened` it writes."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+
+    @contextmanager
+    def opened(self, config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
+        """Hold the folder for a run of `config` on that data, begun now or continued."""
+        if self.path.exists() and not (self.path / RECORD).exists():
+            if not self.path.is_dir():
+                raise TransilError(f"cannot write {self.path}: it is not a folder")
+            if any(name.name != LOCK for name in self.path.iterdir()):
+                raise TransilError(
+                    f"{self.path}: the folder holds other things, but no {RECORD}; "
+                    "give a new folder, or that of the run to continue"
+                )
+        with told(f"cannot write {self.path}"):
+            self.path.mkdir(parents=True, exist_ok=True)
+        busy = f"{self.path}: another process is working on this run; wait for it, or stop it"
+        with locked(self.path / LOCK, busy):
+            if (self.path / RECORD).exists():
+                self._check(config, data)
+            else:
+                write_json(
+                    self.path / RECORD,
+                    {
+                        "format": FORMAT,
+                        "version": VERSION,
+                        "config": config.to_dict(),
+                        "data": dict(data),
+                        "versions": versions(),
+                    },
+                )
+            yield
+
+    def record(self) -> dict[str, Any]:
+        """What run.json holds."""
+        record = read_json(self.path / RECORD)
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise TransilError(f"{self.path / RECORD}: not the record of a run")
+        if record.get("version") != VERSION:
+            raise TransilError(
+                f"{self.path / RECORD}: format version {record.get('version')}, "
+                f"but this transil reads version {VERSION}"
+            )
+        return record
+
+    def _check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
+        """A run goes on as it began: what says what is learned may not change."""
+        record = self.record()
+        # How the work is done may change: another device, other intervals.
+        old, new = (
+            flatten({k: v for k, v in c.items() if k != "engine"})
+            for c in (record.get("config", {}), config.to_dict())
+        )
+        old |= {f"the data set's {k}": v for k, v in record.get("data", {}).items()}
+        new |= {f"the data set's {k}": v for k, v in data.items()}
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                raise TransilError(
+                    f"{self.path}: this run was begun with {key}={_shown(old.get(key))}, now it is "
+                    f"{_shown(new.get(key))}; go on with the old value, or give another folder"
+                )
+
+    # -- checkpoints --------------------------------------------------------------------------
+
+    def state_path(self, state: int) -> Path:
+        """The checkpoint of a finished state."""
+        return self.checkpoints / f"state-{state:02d}.safetensors"
+
+    @property
+    def current_path(self) -> Path:
+        """The checkpoint in the middle of a state."""
+        return self.checkpoints / "current.safetensors"
+
+    def finished(self) -> int:
+        """How many states are finished."""
+        state = 0
+        while self.state_path(state + 1).exists():
+            state += 1
+        return state
+
+    def restore(self) -> tuple[Checkpoint | None, Checkpoint | None]:
+        """The last finished state, and where the next one was interrupted."""
+        finished, current = self.finished(), None
+        if self.current_path.exists():
+            found = Checkpoint.load(self.current_path)
+            current = found if found.state == finished + 1 else None
+        return (Checkpoint.load(self.state_path(finished)) if finished else None), current
+
+    def commit(self, checkpoint: Checkpoint) -> None:
+        """A state is finished."""
+        checkpoint.save(self.state_path(checkpoint.state))
+        self.current_path.unlink(missing_ok=True)
+
+    # -- logs ---------------------------------------------------------------------------------
+
+    def log(self, line: Mapping[str, Any], name: str = LOG) -> None:
+        """Add one line of JSON."""
+        with told(f"cannot write {self.path / name}"), open(self.path / name, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def cut_log(self, state: int, epoch: int) -> None:
+        """Leave out what was logged after that epoch: it is done again."""
+        path = self.path / LOG
+        if not path.exists():
+            return
+        kept = [line for line in self.lines() if (line["state"], line["epoch"]) <= (state, epoch)]
+        with atomic_file(path) as file:
+            file.write("".join(json.dumps(line) + "\n" for line in kept).encode())
+
+    def lines(self, name: str = LOG) -> list[dict[str, Any]]:
+        """The lines of a log; one that was cut off by an interruption is left out."""
+        path = self.path / name
+        lines = []
+        with told(f"cannot read {path}"):
+            text = path.read_text() if path.exists() else ""
+        for line in text.splitlines():
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                continue
+        return lines
+
+    # -- scores -------------------------------------------------------------------------------
+
+    def scores_path(self, method: str) -> Path:
+        """The folder of one method's scores."""
+        return self.path / "scores" / method
+
+    def store(self, method: str, schedule: Schedule, dataset: str) -> ScoreStore:
+        """The store of one method's scores, made where it is not there yet."""
+        path = self.scores_path(method)
+        if (path / "store.json").exists():
+            return ScoreStore.open(path)
+        return ScoreStore.create(path, schedule, method=method, dataset=dataset)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

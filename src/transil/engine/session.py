@@ -1,0 +1,135 @@
+"""One start of a run: what is logged, when it is saved, what is told."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from transil.data.stream import State
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.learner import Learner
+from transil.engine.run_folder import TIMES, RunFolder
+from transil.engine.tensorboard import Board
+from transil.engine.workers import Workers
+from transil.errors import TransilError
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: epochs count from 1, `images` are those seen since it was started."""
+
+    state: int
+    states: int
+    epoch: int
+    epochs: int
+    loss: float
+    images: int
+    seconds: float
+    share: float  # of the whole run
+
+
+Tell = Callable[[Progress], None]
+
+
+class Reading:
+    """The sums of an epoch, on their way from the device."""
+
+    def __init__(self, epoch: int, rate: float, sums: torch.Tensor) -> None:
+        self.epoch, self.rate = epoch, rate
+        self._values = sums
+        self._event: torch.cuda.Event | None = None
+        if sums.is_cuda:
+            self._values = torch.empty(sums.shape, pin_memory=True)
+            self._values.copy_(sums, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record()
+
+    def values(self) -> list[float]:
+        """The sums; waits for the epoch to be over."""
+        if self._event is not None:
+            self._event.synchronize()
+        values: list[float] = self._values.tolist()
+        return values
+
+
+class Session:
+    """One start of a run: what it logs, when it saves, what it tells."""
+
+    def __init__(
+        self, run: RunFolder, workers: Workers, board: Board, epochs: int, tell: Tell | None
+    ) -> None:
+        self.run, self.workers, self.board, self.tell = run, workers, board, tell
+        self.epochs = epochs
+        self.images = 0
+        self.started = self.saved = time.monotonic()
+
+    def enter(self, learner: Learner, state: State) -> None:
+        """A state begins."""
+        self.state, self.config = state, learner.config
+        self.states = len(learner.stream)
+        self.before = learner.config.train.total_epochs(state.number - 1)
+        self.state_started, self.state_images = time.monotonic(), 0
+
+    def note(self, reading: Reading, learner: Learner) -> float:
+        """Log an epoch; its loss. One that is not a number ends the run."""
+        count = len(self.state.train)
+        total, right, last = reading.values()
+        loss = total / count
+        number = self.state.number
+        if not math.isfinite(total):
+            raise TransilError(
+                f"{self.run.path}: the loss is not a number in state {number}, epoch "
+                f"{reading.epoch}, at learning rate {reading.rate:g}; the last good checkpoint is "
+                "kept, lower train.lr and begin in another folder"
+            )
+        line = {
+            "state": number,
+            "epoch": reading.epoch,
+            "lr": reading.rate,
+            "loss": loss,
+            "accuracy": right / count,
+        }
+        if self.workers.main:
+            self.run.log(line)
+            self.board.add(line, self.before + reading.epoch)
+        self.images += count
+        self.state_images += count
+        if self.tell is not None and self.workers.main:
+            train = self.config.train
+            done = self.before + reading.epoch
+            self.tell(Progress(
+                number, self.states, reading.epoch, train.epochs_of(number), loss, self.images,
+                time.monotonic() - self.started, done / self.epochs,
+            ))  # fmt: skip
+        return last if self.config.train.plateau_on == "last-batch" else loss
+
+    def checkpoint_due(self) -> bool:
+        """Whether it is time to save in the middle of a state; the same in all processes."""
+        minutes = (time.monotonic() - self.saved) / 60.0
+        return self.workers.told(minutes >= self.config.engine.checkpoint_minutes)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Save in the middle of a state."""
+        if self.workers.main:
+            checkpoint.save(self.run.current_path)
+        self.saved = time.monotonic()
+
+    def commit(self, checkpoint: Checkpoint) -> None:
+        """A state is finished."""
+        self.saved = time.monotonic()
+        if not self.workers.main:
+            return
+        self.run.commit(checkpoint)
+        seconds = time.monotonic() - self.state_started
+        line = {
+            "state": checkpoint.state,
+            "seconds": round(seconds, 3),
+            "images_per_second": round(self.state_images / seconds),
+        }
+        if torch.cuda.is_available():
+            line["gpu_gigabytes"] = round(torch.cuda.max_memory_allocated() / 1e9, 3)
+        self.run.log(line, TIMES)

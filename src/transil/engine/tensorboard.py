@@ -1,0 +1,44 @@
+"""Curves for TensorBoard, where it is asked for and installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from transil.errors import TransilError
+
+
+class Board:
+    """Writes the numbers of each epoch to RUN/tensorboard; does nothing where not `wanted`."""
+
+    def __init__(self, folder: Path, wanted: bool) -> None:
+        self._writer: Any = None
+        if wanted:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise TransilError(
+                    "engine.tensorboard needs the package; install it with: "
+                    "pip install 'transil[tensorboard]'"
+                ) from None
+            self._writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def __enter__(self) -> Board:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, line: Mapping[str, Any], epoch: int) -> None:
+        """The numbers of one epoch, counted over all states."""
+        if self._writer is not None:
+            for name in ("lr", "loss", "accuracy"):
+                self._writer.add_scalar(name, line[name], epoch)

@@ -1,0 +1,148 @@
+"""Training, from the first state to the last: the loop to read first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from transil.data.images import Images
+from transil.data.stream import State
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.config import RunConfig
+from transil.engine.learner import Learner
+from transil.engine.rates import learning_rate
+from transil.engine.run_folder import RunFolder
+from transil.engine.session import Reading, Session, Tell
+from transil.engine.setup import completed, find_device, make_stream, open_run_images
+from transil.engine.tensorboard import Board
+from transil.engine.workers import Workers
+
+
+def train(
+    config: RunConfig,
+    folder: str | os.PathLike[str],
+    *,
+    images: Images | None = None,
+    tell: Tell | None = None,
+) -> RunFolder:
+    """Train a run in a folder, or continue it there; what is finished is not done again."""
+    train_together([training(config, folder, images=images, tell=tell)])
+    return RunFolder(folder)
+
+
+def train_together(runs: Sequence[Iterator[None]]) -> None:
+    """Drive several runs of `training` at once: on a GPU, each on a stream of its own.
+
+    Small networks leave most of a GPU idle; two runs side by side use it better.
+    """
+    cuda = torch.cuda.is_available()
+    lanes = [(run, torch.cuda.Stream() if cuda else None) for run in runs]  # type: ignore[no-untyped-call]
+    # cuDNN tries its kernels for each shape once; shapes never change here.
+    tuned = torch.backends.cudnn.flags(enabled=True, benchmark=True) if cuda else _nothing()
+    try:
+        with tuned:
+            while lanes:
+                for lane in list(lanes):
+                    run, stream = lane
+                    with torch.cuda.stream(stream) if stream is not None else _nothing():
+                        if next(run, "finished") == "finished":
+                            lanes.remove(lane)
+    finally:
+        for run, _ in lanes:
+            if hasattr(run, "close"):
+                run.close()
+
+
+def training(
+    config: RunConfig,
+    folder: str | os.PathLike[str],
+    *,
+    images: Images | None = None,
+    tell: Tell | None = None,
+) -> Iterator[None]:
+    """A run as an iterator that pauses after each epoch, for `train_together`."""
+    workers = Workers(find_device(config.engine.device))
+    images = images if images is not None else open_run_images(config)
+    config = completed(config, images, workers.device)
+    workers.check_batch(config.train.batch_size)
+    stream = make_stream(config, images)
+    run = RunFolder(folder)
+    facts = {"name": images.name, "fingerprint": images.fingerprint}
+    with contextlib.ExitStack() as stack:
+        stack.callback(workers.leave)
+        if workers.main:
+            stack.enter_context(run.opened(config, facts))
+            stream.save_label_map(run.path / "label-map.json")
+        finished, current = workers.told(run.restore() if workers.main else (None, None))
+        first = finished.state + 1 if finished else 1
+        if first > len(stream):
+            return
+        learner = Learner(config, stream, workers)
+        board = stack.enter_context(Board(run.path, config.engine.tensorboard and workers.main))
+        if finished:
+            learner.load(finished.tensors)
+        if workers.main:
+            run.cut_log(first, current.epoch if current else 0)
+        session = Session(run, workers, board, config.train.total_epochs(len(stream)), tell)
+        for state in (stream.enter(number) for number in range(first, len(stream) + 1)):
+            learner.begin(state)
+            losses: list[float] = []
+            if current is not None:  # interrupted in the middle of this state
+                learner.load(current.tensors)
+                losses, current = list(current.losses), None
+            yield from epochs(learner, state, losses, session)
+            learner.end()
+            write_scores(learner, state, session)
+            session.commit(Checkpoint(state.number, len(losses), learner.tensors(), losses))
+            yield
+
+
+def epochs(learner: Learner, state: State, losses: list[float], session: Session) -> Iterator[None]:
+    """The epochs of a state that are still to do; the loss of each is added to `losses`.
+
+    The host is one epoch ahead of the device: an epoch's sums are read while the next one runs,
+    so that the device never waits, and the host waits for it at most once per epoch.
+    """
+    train = learner.config.train
+    pending: deque[Reading] = deque()
+    session.enter(learner, state)
+
+    def read(most: int) -> None:
+        while len(pending) > most:
+            reading = pending.popleft()
+            losses.append(session.note(reading, learner))
+
+    for epoch in range(len(losses) + 1, train.epochs_of(state.number) + 1):
+        learner.feed.begin(epoch)
+        if train.schedule == "plateau":
+            read(0)  # the rate depends on the loss just seen
+        rate = learning_rate(train, state.number, epoch, losses)
+        pending.append(Reading(epoch, rate, learner.epoch(epoch, rate)))
+        read(1)
+        yield
+        if session.checkpoint_due():
+            read(0)
+            session.save(Checkpoint(state.number, epoch, learner.tensors(momentum=True), losses))
+    read(0)
+
+
+def write_scores(learner: Learner, state: State, session: Session) -> None:
+    """Scores of the validation and test images of a state, for every method of the family."""
+    learner.workers.told(None)  # all processes have finished the state
+    schedule, name = learner.stream.schedule, learner.stream.name
+    for split, subset in {"val": state.val, "test": state.test}.items():
+        if not len(subset):
+            continue
+        for method, scores in learner.scores_of(subset).items():
+            if session.workers.main:
+                store = session.run.store(method, schedule, name)
+                store.put(split, state.number, scores.numpy(), subset.labels)
+
+
+@contextlib.contextmanager
+def _nothing() -> Iterator[None]:
+    yield

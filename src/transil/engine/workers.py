@@ -1,0 +1,143 @@
+"""One run on several processes, one per GPU or machine: torch's DDP under `torchrun`.
+
+Every process draws the same epochs and works on its share of each global batch. Statistics of batch
+normalisation are those of the global batch, so that the number of processes changes nothing but
+rounding.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from transil.errors import TransilError
+
+T = TypeVar("T")
+
+
+class Workers:
+    """This process among the others; alone, all of this does nothing."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0")) if self.world > 1 else 0
+        if self.world > 1:
+            if device.type == "cuda":
+                self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+                torch.cuda.set_device(self.device)
+            backend = "nccl" if device.type == "cuda" else "gloo"
+            # Two processes on one GPU, as in tests, cannot use NCCL.
+            backend = os.environ.get("TRANSIL_BACKEND", backend)
+            distributed.init_process_group(backend)
+
+    @property
+    def main(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is only one process."""
+        return self.world == 1
+
+    def check_batch(self, batch_size: int) -> None:
+        """An error where a batch cannot be shared out evenly."""
+        if batch_size % self.world:
+            raise TransilError(
+                f"train.batch_size {batch_size} cannot be shared by {self.world} processes; "
+                "choose a multiple"
+            )
+
+    def share_statistics(self, net: nn.Module) -> None:
+        """Make batch normalisation use the statistics of the global batch, in place."""
+        if self.alone:
+            return
+        for module in list(net.modules()):
+            for name, child in module.named_children():
+                if type(child) is nn.BatchNorm2d:
+                    setattr(module, name, _shared(child, self.device))
+
+    def wrap(self, net: nn.Module) -> nn.Module:
+        """The network for the forward pass of a step: gradients are averaged over the processes."""
+        if self.alone:
+            return net
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        return DistributedDataParallel(net, device_ids=ids, broadcast_buffers=False)
+
+    def sum(self, values: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes, in place."""
+        if not self.alone:
+            distributed.all_reduce(values)
+        return values
+
+    def told(self, value: T) -> T:
+        """What the main process has, in every process."""
+        if self.alone:
+            return value
+        box: list[Any] = [value]
+        distributed.broadcast_object_list(box, src=0)
+        told: T = box[0]
+        return told
+
+    def leave(self) -> None:
+        """After the last collective operation."""
+        if not self.alone and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+class SharedBatchNorm(nn.BatchNorm2d):
+    """Batch normalisation over the batches of all processes, on any device.
+
+    torch's SyncBatchNorm does the same on GPUs only. All processes have the same number of rows.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(b, c, h, w) to the same shape."""
+        if not self.training:
+            return super().forward(x)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        world = distributed.get_world_size()
+        moments = torch.stack([x.mean((0, 2, 3)), (x * x).mean((0, 2, 3))])
+        mean, square = _DifferentiableSum.apply(moments) / world  # type: ignore[no-untyped-call]
+        var = square - mean * mean
+        with torch.no_grad():
+            count = world * x.numel() / x.shape[1]
+            momentum = self.momentum or 0.0
+            self.running_mean.lerp_(mean, momentum)
+            self.running_var.lerp_(var * count / (count - 1), momentum)
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+        scale = self.weight * torch.rsqrt(var + self.eps)
+        made: torch.Tensor = x * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]
+        return made
+
+
+class _DifferentiableSum(torch.autograd.Function):
+    """The sum over all processes; its gradient is the sum of their gradients."""
+
+    @staticmethod
+    def forward(_: Any, values: torch.Tensor) -> torch.Tensor:
+        total = values.clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        total = gradients[0].clone()
+        distributed.all_reduce(total)
+        return total
+
+
+def _shared(norm: nn.BatchNorm2d, device: torch.device) -> nn.Module:
+    if device.type == "cuda":
+        made: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(norm)  # type: ignore[no-untyped-call]
+        return made
+    shared = SharedBatchNorm(norm.num_features, norm.eps, norm.momentum)
+    shared.load_state_dict(norm.state_dict())
+    return shared.to(norm.weight.device)

@@ -1,0 +1,111 @@
+"""What a backbone method is: a loss, and what happens at the two ends of a state.
+
+The engine owns everything else: batches, precision, the optimiser, graphs, checkpoints, scores.
+`loss` and `after_step` are captured in a CUDA graph once and replayed in all states: they are
+tensor operations on the arguments and on the tensors of `Context`, with no branch on a value.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+
+from transil.nets.net import Net, Outputs
+from transil.schedule import Schedule
+
+
+class Context:
+    """What a method knows of the state it is in. All tensors keep their place in memory.
+
+    `seen`, `old`, `new` (classes,) bool: which columns belong to classes seen so far, before this
+    state, in this state. `kept`: tensors that the method wants from one state to the next; they
+    are part of every checkpoint. `generator`: random numbers of this state, on the CPU.
+    """
+
+    def __init__(self, schedule: Schedule, device: torch.device) -> None:
+        self.schedule, self.device = schedule, device
+        self.number = 0
+        classes = schedule.seen[-1]
+        self.seen, self.old, self.new = (
+            torch.zeros(classes, dtype=torch.bool, device=device) for _ in range(3)
+        )
+        self.kept: dict[str, torch.Tensor] = {}
+        self.generator = torch.Generator()
+        self._outputs: Callable[[], tuple[Outputs, torch.Tensor]] | None = None
+
+    def enter(
+        self, number: int, seed: int, outputs: Callable[[], tuple[Outputs, torch.Tensor]]
+    ) -> None:
+        """Go to a state; `outputs` makes what `train_outputs` gives."""
+        self.number, self._outputs = number, outputs
+        group = self.schedule.group_columns(number)
+        columns = torch.arange(len(self.seen), device=self.device)
+        self.seen.copy_(columns < group.stop)
+        self.old.copy_(columns < group.start)
+        self.new.copy_(self.seen & ~self.old)
+        self.generator.manual_seed(1_000_003 * seed + number)
+
+    @property
+    def old_classes(self) -> int:
+        """How many classes were learned before this state."""
+        return self.schedule.seen[self.number - 1] - self.new_classes
+
+    @property
+    def new_classes(self) -> int:
+        """How many classes this state brings."""
+        return self.schedule.sizes[self.number - 1]
+
+    def keep(self, name: str, value: torch.Tensor) -> None:
+        """Keep a tensor; one of that name is overwritten in its place."""
+        if name in self.kept:
+            self.kept[name].copy_(value)
+        else:
+            self.kept[name] = value.detach().to(self.device, copy=True)
+
+    def train_outputs(self) -> tuple[Outputs, torch.Tensor]:
+        """Outputs (n, ...) of the network as it is now on this state's training images, and labels.
+
+        With the evaluation transform, in evaluation mode.
+        """
+        assert self._outputs is not None
+        return self._outputs()
+
+
+class Method(ABC):
+    """One way to update a model. Subclasses are frozen dataclasses: their fields are settings.
+
+    `teacher`: from state 2 on, the model of the previous state is run beside the one that learns.
+    `family`: methods that share one training and differ in their scores; a run gives them all.
+    `one_state`: all classes are learned at once.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    head: ClassVar[str] = "linear"
+    last_relu: ClassVar[bool] = True
+    teacher: ClassVar[bool] = False
+    family: ClassVar[tuple[str, ...]] = ()
+    one_state: ClassVar[bool] = False
+
+    def begin(self, net: Net, context: Context) -> None:  # noqa: B027
+        """Before the first step of a state. The teacher is a copy of `net` as it was before."""
+
+    @abstractmethod
+    def loss(
+        self, student: Outputs, teacher: Outputs | None, labels: torch.Tensor, context: Context
+    ) -> torch.Tensor:
+        """The loss of each image, (b,). `teacher` is None in the first state. labels (b,)."""
+
+    def after_step(self, net: Net, context: Context) -> None:  # noqa: B027
+        """After each step of the optimiser, without gradient."""
+
+    def end(self, net: Net, context: Context) -> None:  # noqa: B027
+        """After the last step of a state, without gradient."""
+
+    def scores(self, outputs: Outputs, context: Context) -> torch.Tensor:
+        """The scores (b, classes) that are written: raw, before any softmax or sigmoid."""
+        return outputs.scores

@@ -1,0 +1,49 @@
+"""Things by name: what is built in, and what other packages add by decorator or entry point."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from transil.errors import TransilError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Classes by their `name`, and those that installed packages announce."""
+
+    def __init__(self, what: str, group: str, classes: Iterable[type[T]]) -> None:
+        self.what = what
+        self.group = group
+        self._classes: dict[str, type[T]] = {}
+        for cls in classes:
+            self.register(cls)
+
+    def register(self, cls: type[T]) -> type[T]:
+        """Add a class under its `name`; usable as a decorator."""
+        self._classes[cls.name] = cls  # type: ignore[attr-defined]
+        return cls
+
+    def names(self) -> list[str]:
+        """All names, built in and announced."""
+        return sorted({*self._classes, *(e.name for e in entry_points(group=self.group))})
+
+    def find(self, name: str) -> type[T]:
+        """The class of that name, else an error with the nearest one."""
+        if name in self._classes:
+            return self._classes[name]
+        for entry in entry_points(group=self.group):
+            if entry.name == name:
+                found: type[T] = entry.load()
+                return found
+        raise TransilError(f"{self.what} '{name}' is unknown; {nearest(name, self.names())}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'did you mean x?' where something is near, else the list of what there is."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"
