@@ -85,8 +85,11 @@ class ScoreStore:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> ScoreStore:
-        """Open a store folder. Only the manifest is read; data files follow when asked for."""
-        folder = Path(path)
+        """Open a store folder. Only the manifest is read; data files follow when asked for.
+
+        The folder of a run opens the scores of its method.
+        """
+        folder = _scores_of_run(Path(path))
         manifest = folder / MANIFEST
         if not manifest.is_file():
             raise TransilError(
@@ -304,6 +307,17 @@ class ScoreStore:
             if entry.file not in kept:
                 with suppress(OSError):
                     (self.path / entry.file).unlink()
+
+
+def _scores_of_run(folder: Path) -> Path:
+    """Where the folder of a run keeps the scores of its method; any other folder as it is."""
+    record = folder / "run.json"
+    if (folder / MANIFEST).exists() or not record.is_file():
+        return folder
+    data = read_json(record)
+    config = data.get("config") if isinstance(data, dict) else None
+    method = config.get("method") if isinstance(config, dict) else None
+    return folder / "scores" / method if isinstance(method, str) else folder
 
 
 def _text(data: Mapping[str, Any], key: str, *, optional: bool = False) -> str | None:

@@ -20,19 +20,22 @@ def recipe_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
-def load_recipe(name: str) -> dict[str, Any]:
-    """The settings of a recipe: one of the package, or a file that ends in .yaml."""
+def recipe_text(name: str) -> str:
+    """A recipe as written: one of the package, or a file that ends in .yaml."""
     if name.endswith((".yaml", ".yml")):
         with told(f"cannot read {name}"):
-            text = Path(name).read_text(encoding="utf-8", errors="replace")
-    elif name in recipe_names():
-        text = resources.files("transil.recipes").joinpath(f"{name}.yaml").read_text("utf-8")
-    else:
-        raise TransilError(
-            f"recipe '{name}' is unknown; {nearest(name, recipe_names())} "
-            "(a file of your own must end in .yaml)"
-        )
-    data = read_yaml(text, name)
+            return Path(name).read_text(encoding="utf-8", errors="replace")
+    if name in recipe_names():
+        return resources.files("transil.recipes").joinpath(f"{name}.yaml").read_text("utf-8")
+    raise TransilError(
+        f"recipe '{name}' is unknown; {nearest(name, recipe_names())} "
+        "(a file of your own must end in .yaml)"
+    )
+
+
+def load_recipe(name: str) -> dict[str, Any]:
+    """The settings of a recipe."""
+    data = read_yaml(recipe_text(name), name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
     return data

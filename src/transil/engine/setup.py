@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 
+from transil.data.cache import Progress
 from transil.data.images import Images
 from transil.data.opening import open_images
 from transil.data.stream import ClassStream
@@ -28,19 +29,19 @@ def find_device(name: str) -> torch.device:
     return device
 
 
-def open_run_images(config: RunConfig) -> Images:
+def open_run_images(config: RunConfig, progress: Progress | None = None) -> Images:
     """The images of a run."""
     data = config.data
     if not data.path:
-        raise TransilError("no data set is given (data.path)")
-    return open_images(data.path, size=data.size, rule=data.rule, root=data.root)
+        raise TransilError("no data set is given; name one with --data, or data.path in a recipe")
+    return open_images(data.path, size=data.size, rule=data.rule, root=data.root, progress=progress)
 
 
 def completed(config: RunConfig, images: Images, device: torch.device) -> RunConfig:
     """The config with every 'auto' and null decided, as it is written down."""
     data, train = config.data, config.train
     if data.states is None and data.schedule is None:
-        raise TransilError("give the number of states (data.states) or a schedule (data.schedule)")
+        raise TransilError("give the number of states (--states) or a schedule (--schedule)")
     if get_method(config.method, config.settings).one_state:
         classes = images.classes if data.schedule is None else None
         groups = tuple(c for group in data.schedule or () for c in group)

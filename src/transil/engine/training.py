@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import torch
 
@@ -34,7 +34,7 @@ def train(
     return RunFolder(folder)
 
 
-def train_together(runs: Sequence[Iterator[None]]) -> None:
+def train_together(runs: Sequence[Generator[None, None, None]]) -> None:
     """Drive several runs of `training` at once: on a GPU, each on a stream of its own.
 
     Small networks leave most of a GPU idle; two runs side by side use it better.
@@ -53,8 +53,7 @@ def train_together(runs: Sequence[Iterator[None]]) -> None:
                             lanes.remove(lane)
     finally:
         for run, _ in lanes:
-            if hasattr(run, "close"):
-                run.close()
+            run.close()
 
 
 def training(
@@ -63,7 +62,7 @@ def training(
     *,
     images: Images | None = None,
     tell: Tell | None = None,
-) -> Iterator[None]:
+) -> Generator[None, None, None]:
     """A run as an iterator that pauses after each epoch, for `train_together`."""
     workers = Workers(find_device(config.engine.device))
     images = images if images is not None else open_run_images(config)

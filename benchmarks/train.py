@@ -1,0 +1,246 @@
+"""How fast training is, against the loops people usually write. Needs a GPU.
+
+    python benchmarks/train.py [--seconds 6] [--skip-loader]
+
+ResNet-18, batch 128, bfloat16, everything measured one after the other in one process, in the second
+state (where LwF and LUCIR run their teacher):
+
+- `graph`: this engine, a step in a CUDA graph; `eager`: the same step without the graph;
+- `plain`: a loop over a set on the GPU, augmented there in batches, as in any tutorial;
+- `loader`: the same with a DataLoader, workers, and transforms image by image;
+- `two at once`: two runs of the engine side by side in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from data import PerImage
+from transil.data import ClassStream, Images, ImageSplit
+from transil.engine import resolve
+from transil.engine.learner import Learner
+from transil.engine.setup import completed
+from transil.engine.workers import Workers
+from transil.nets import build_net
+
+BATCH, GROUP, STATES = 128, 4500, 2
+MEAN, STD = 0.5, 0.25
+# Dense bfloat16, by the vendor's data sheet.
+PEAK = {"NVIDIA H200": 989e12, "NVIDIA H100 80GB HBM3": 989e12}
+GOALS = {"ft": 40_000, "lwf": 30_000, "lucir": 30_000}
+
+
+def images(size: int, count: int = GROUP) -> Images:
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (count * STATES, size, size, 3), dtype=np.uint8)
+    labels = np.arange(count * STATES) % 20
+    names = tuple(str(i) for i in range(20))
+    split = ImageSplit(pixels, labels)
+    return Images("noise", names, {"train": split, "val": split}, "x")
+
+
+def learner(method: str, kind: str = "32", *, graph: bool = True, batch: int = BATCH) -> Learner:
+    """One that is in its second state."""
+    config = resolve(
+        method=method,
+        recipe=f"{method}-{kind}",
+        overrides=[{
+            "data": {"states": STATES, "order": "label"},
+            "engine": {"graph": graph, "device": "cuda"},
+            "train": {"batch_size": batch},
+        }],
+    )  # fmt: skip
+    data = images(256 if kind == "224" else 32, 1280 if kind == "224" else GROUP)
+    workers = Workers(torch.device("cuda"))
+    config = completed(config, data, workers.device)
+    stream = ClassStream(data, STATES, order="label")
+    made = Learner(config, stream, workers)
+    made.begin(stream.enter(1))
+    made.end()
+    made.begin(stream.enter(2))
+    return made
+
+
+def epochs(learners: list[tuple[Learner, Any]]) -> Iterator[int]:
+    """Epochs of all learners in turn, each on its stream; the images of each round."""
+    number = 0
+    waiting: list[Any] = []
+    while True:
+        number += 1
+        images = 0
+        for one, stream in learners:
+            with torch.cuda.stream(stream):
+                one.feed.begin(number)
+                one.epoch(number, 0.01)
+                images += len(one.state.train)
+                event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+                event.record()
+                waiting.append(event)
+        while len(waiting) > len(learners):  # the queue of launches stays short
+            waiting.pop(0).synchronize()
+        yield images
+
+
+def measured(rounds: Iterator[int], seconds: float) -> float:
+    """Images per second, after a warm-up."""
+    for _ in range(3):
+        next(rounds)
+    torch.cuda.synchronize()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        count += next(rounds)
+    torch.cuda.synchronize()
+    return count / (time.perf_counter() - start)
+
+
+def engine(method: str, seconds: float, runs: int = 1, **options: Any) -> float:
+    torch.cuda.reset_peak_memory_stats()
+    lanes = []
+    for _ in range(runs):
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(stream):
+            lanes.append((learner(method, **options), stream))
+    return measured(epochs(lanes), seconds)
+
+
+def plain(method: str, batches: Callable[[], Iterator[Any]], seconds: float) -> float:
+    """The usual loop: autocast, zero_grad, backward, step, and loss.item() now and then."""
+    head = "cosine" if method == "lucir" else "linear"
+    net: Any = build_net("resnet18-32", head, 20, last_relu=method == "ft")
+    net = net.to("cuda", memory_format=torch.channels_last)
+    teacher = copy.deepcopy(net).eval()
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
+
+    def loss_of(x: Any, y: Any) -> Any:
+        out = net(x)
+        if method == "ft":
+            return functional.cross_entropy(out.scores, y)
+        with torch.no_grad():
+            old = teacher(x)
+        if method == "lwf":
+            target = functional.one_hot(y, 20).float()
+            target[:, :10] = old.scores[:, :10].sigmoid()
+            return functional.binary_cross_entropy_with_logits(out.scores, target)
+        ones = torch.ones(len(x), device=x.device)
+        apart = functional.cosine_embedding_loss(out.features, old.features, ones)
+        return functional.cross_entropy(out.scores, y) + 5.0 * apart
+
+    def rounds() -> Iterator[int]:
+        while True:
+            for step, (x, y) in enumerate(batches()):
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = loss_of(x, y)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                if step % 20 == 0:
+                    loss.item()
+                yield len(x)
+
+    steady = rounds()
+    for _ in range(60):
+        next(steady)
+    return measured(steady, seconds)
+
+
+def resident() -> Iterator[Any]:
+    """Batches from a set on the GPU: one crop and flip per batch of indices, in tensor code."""
+    order = torch.randperm(GROUP, device="cuda")
+    for part in torch.split(order, BATCH):
+        x = PIXELS[part].permute(0, 3, 1, 2).float().div(255).sub(MEAN).div(STD)
+        x = functional.pad(x, (4, 4, 4, 4))
+        top, left = torch.randint(0, 9, (2, len(x)), device="cuda")
+        grid = torch.arange(32, device="cuda")
+        rows = (top[:, None] + grid)[:, None, :, None]
+        columns = (left[:, None] + grid)[:, None, None, :]
+        index = torch.arange(len(x), device="cuda")[:, None, None, None]
+        channel = torch.arange(3, device="cuda")[None, :, None, None]
+        x = x[index, channel, rows, columns]
+        flip = torch.rand(len(x), device="cuda") < 0.5
+        x = torch.where(flip[:, None, None, None], x.flip(3), x)
+        yield x.contiguous(memory_format=torch.channels_last), LABELS[part]
+
+
+def loader(workers: int = 8) -> Callable[[], Iterator[Any]]:
+    """Batches from a DataLoader over encoded images, transformed one by one."""
+    split = IMAGES.splits["train"]
+    source = PerImage(split.pixels[:GROUP], split.labels[:GROUP])
+    made = torch.utils.data.DataLoader(
+        source, BATCH, shuffle=True, num_workers=workers, pin_memory=True, persistent_workers=True
+    )
+
+    def batches() -> Iterator[Any]:
+        for x, y in made:
+            x = x.to("cuda", non_blocking=True).contiguous(memory_format=torch.channels_last)
+            yield x, y.to("cuda", non_blocking=True)
+
+    return batches
+
+
+def flops(body: str, size: int) -> float:
+    """Of one training image: forward, and twice that backward."""
+    net = build_net(body, "linear", 100)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        net(torch.zeros(1, 3, size, size))
+    return 3.0 * float(counter.get_total_flops())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=6.0, help="per measurement")
+    parser.add_argument("--skip-loader", action="store_true")
+    options = parser.parse_args()
+    seconds = options.seconds
+    torch.backends.cudnn.benchmark = True
+    card = torch.cuda.get_device_name()
+    print(f"{card}, torch {torch.__version__}, batch {BATCH}, {seconds:g} s each", flush=True)
+    graph: dict[str, float] = {}
+    for method, goal in GOALS.items():
+        graph[method] = engine(method, seconds)
+        memory = torch.cuda.max_memory_allocated() / 1e9
+        print(
+            f"{method:6} graph   {graph[method]:9,.0f} images/s  (goal {goal:,}; peak {memory:.2f} GB)"
+        )
+        others = {
+            "eager": engine(method, seconds, graph=False),
+            "plain": plain(method, resident, seconds),
+        }
+        for name, speed in others.items():
+            print(f"{method:6} {name:7} {speed:9,.0f} images/s  graph is {graph[method] / speed:.2f}x",
+                  flush=True)  # fmt: skip
+    if not options.skip_loader:
+        for workers in (8, 14):
+            speed = plain("ft", loader(workers), seconds)
+            print(f"ft     loader  {speed:9,.0f} images/s  graph is {graph['ft'] / speed:.2f}x "
+                  f"(goal 8; {workers} workers)", flush=True)  # fmt: skip
+    for method in GOALS:
+        two = engine(method, seconds, runs=2)
+        print(f"{method:6} two at once {two:9,.0f} images/s together, {two / graph[method]:.2f}x one "
+              "(goal 1.25)", flush=True)  # fmt: skip
+    big = engine("ft", seconds, kind="224")
+    print(f"ft     224 px  {big:9,.0f} images/s  (goal 11,000)")
+    print(f"ft     batch 512 {engine('ft', seconds, batch=512):9,.0f} images/s")
+    for name, speed, body, size in (
+        ("32 px", graph["ft"], "resnet18-32", 32),
+        ("224 px", big, "resnet18-224", 224),
+    ):
+        rate = speed * flops(body, size)
+        peak = PEAK.get(card)
+        share = f", {100 * rate / peak:.1f} % of the bf16 peak" if peak else ""
+        print(f"{name}: {rate / 1e12:.0f} TFLOP/s{share}")
+
+
+if __name__ == "__main__":
+    IMAGES = images(32)
+    PIXELS = torch.from_numpy(IMAGES.splits["train"].pixels[:GROUP]).cuda()
+    LABELS = torch.from_numpy(IMAGES.splits["train"].labels[:GROUP]).cuda()
+    main()

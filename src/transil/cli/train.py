@@ -1,0 +1,225 @@
+"""Commands on training: train, methods, recipes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transil.cli.output import (
+    note,
+    percent,
+    print_json,
+    print_table,
+    progress_bar,
+    read_schedule,
+    say,
+    stderr,
+)
+
+if TYPE_CHECKING:
+    from transil.engine.run_folder import RunFolder
+    from transil.engine.session import Progress
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this file."""
+    app.command("train", short_help="Train a model state by state.")(train_command)
+    app.command("methods", short_help="What can be trained.")(methods_command)
+    app.command("recipes", short_help="Ready-made settings.")(recipes_command)
+
+
+def train_command(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Settings over the recipe's: train.epochs=40 seed=1")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The images: a folder, a file, a name or 'formula:...'.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="See: transil methods.")] = None,
+    states: Annotated[
+        int | None, typer.Option(help="Equal groups of classes, one a state.")
+    ] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Groups of unequal size: '50,10,10', or a JSON file.")
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="A name (transil recipes) or a .yaml file; else the method's."),
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(help="'target', or 'reference': validation scores of past classes too."),
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Scale images to this many pixels.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+) -> None:
+    """Train a model state by state; the same command again continues where it stopped.
+
+    The run folder then holds the resolved config (run.json), a checkpoint per state, a log, and the
+    scores of every state in scores/METHOD, which all other commands read.
+
+    \b
+    Examples:
+      transil train --data path/to/cifar100 --method lwf --states 10 -o runs/lwf
+      transil train --data photos/ --size 64 --recipe lucir-32 --states 5 -o runs/lucir \\
+          train.epochs=40 seed=1
+      transil train --data 'formula:strokes?classes=20' --recipe lwf-tiny --states 5 -o runs/tiny
+      torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
+    """
+    from transil.engine.recipes import load_recipe, read_overrides, resolve
+    from transil.engine.setup import open_run_images
+    from transil.engine.training import train
+
+    groups = read_schedule(schedule)
+    given: dict[str, Any] = {
+        "path": data,
+        "states": states,
+        "schedule": None if groups is None else [list(group) for group in groups.groups],
+        "role": role,
+        "size": size,
+    }
+    options: dict[str, Any] = {"data": {k: v for k, v in given.items() if v is not None}}
+    if device is not None:
+        options["engine"] = {"device": device}
+    if recipe is not None and method is None:
+        method = load_recipe(recipe).get("method")
+    over = [options, read_overrides(settings or [])]
+    main = os.environ.get("RANK", "0") == "0"
+    # The images may decide on the recipe, so they are opened with the settings known until then.
+    config = resolve(method=method, recipe=recipe, image_size=size, overrides=over)
+    with progress_bar(1.0) as update:
+        images = open_run_images(
+            config, lambda done, total: update(done / max(1, total), "decoding")
+        )
+    if recipe is None:
+        config = resolve(method=method, image_size=size or images.size, overrides=over)
+    if main and not as_json:
+        note(f"{images.name}: {images.classes} classes, {images.size} px; method {config.method}")
+    with progress_bar(1.0) as update:
+        run = train(config, output, images=images, tell=_Teller(update))
+    if main:
+        _report(run, as_json)
+
+
+class _Teller:
+    """Shows where a run is: a bar on a terminal, a line per state elsewhere."""
+
+    def __init__(self, update: Any) -> None:
+        self.update = update
+
+    def __call__(self, progress: Progress) -> None:
+        speed = progress.images / max(progress.seconds, 1e-9)
+        text = (
+            f"state {progress.state}/{progress.states}, epoch {progress.epoch}/{progress.epochs}, "
+            f"loss {progress.loss:.4f}, {speed:,.0f} images/s"
+        )
+        self.update(progress.share, text)
+        if not stderr.is_terminal and progress.epoch == progress.epochs:
+            note(text)
+
+
+def _report(run: RunFolder, as_json: bool) -> None:
+    """Accuracies of all stores of a finished run."""
+    from transil.engine.run_folder import TIMES
+    from transil.evaluation import evaluate
+
+    found = {path.name: path for path in sorted((run.path / "scores").iterdir())}
+    results = {name: evaluate(path) for name, path in found.items()}
+    times = run.lines(TIMES)
+    seconds = sum(line["seconds"] for line in times)
+    memory = max((line.get("gpu_gigabytes", 0.0) for line in times), default=0.0)
+    if as_json:
+        print_json({
+            "run": str(run.path),
+            "seconds": round(seconds, 3),
+            "gpu_gigabytes": memory or None,
+            "scores": {n: str(p) for n, p in found.items()},
+            "metrics": {n: r.to_json() for n, r in results.items()},
+        })  # fmt: skip
+        return
+    for name, result in results.items():
+        accuracies = [percent(s.accuracy) for s in result.states]
+        rows = [["accuracy", *accuracies, percent(result.average_incremental_accuracy)]]
+        numbers = [str(s.state) for s in result.states]
+        print_table(f"{name}, test images, percent", ["state", *numbers, "mean 2.."], rows)
+    used = f", at most {memory:.2f} GB of GPU memory" if memory else ""
+    say(f"trained in {seconds:.1f} s{used}")
+    for path in found.values():
+        say(f"scores: {path}")
+
+
+def methods_command(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the methods: what each does, where it is from, its settings and recipes.
+
+    \b
+    Example:
+      transil methods
+    """
+    from dataclasses import fields
+
+    from transil.engine.recipes import recipe_names
+    from transil.methods.registry import METHODS
+
+    rows = []
+    for name in METHODS.names():
+        cls = METHODS.find(name)
+        trained_as = cls.family[0] if cls.family else name
+        rows.append({
+            "name": name,
+            "summary": cls.summary,
+            "paper": cls.paper,
+            "settings": {f.name: f.default for f in fields(cls)},  # type: ignore[arg-type]
+            "recipes": [r for r in recipe_names() if r.rpartition("-")[0] == trained_as],
+            "trained_with": list(cls.family),
+        })  # fmt: skip
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        say(f"{row['name']:<6} {row['summary']}")
+        say(f"       from      {row['paper']}")
+        settings = [f"settings.{k}={v}" for k, v in row["settings"].items()]  # type: ignore[attr-defined]
+        say(f"       settings  {', '.join(settings) or 'none'}")
+        say(f"       recipes   {', '.join(row['recipes'])}")
+        if row["trained_with"]:
+            say(f"       one training gives the scores of {', '.join(row['trained_with'])}")
+
+
+def recipes_command(
+    name: Annotated[str | None, typer.Argument(help="Show this one in full.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the recipes, or print one: a file to copy and change.
+
+    \b
+    Examples:
+      transil recipes
+      transil recipes lucir-32 > mine.yaml
+    """
+    from transil.engine.recipes import load_recipe, recipe_names, recipe_text
+
+    if name is not None:
+        recipe = load_recipe(name)
+        if as_json:
+            print_json(recipe)
+        else:
+            print(recipe_text(name), end="")
+        return
+    recipes = {known: load_recipe(known) for known in recipe_names()}
+    if as_json:
+        print_json(recipes)
+        return
+    rows = []
+    for known, data in recipes.items():
+        train = data["train"]
+        epochs = [str(train[k]) for k in ("first_epochs", "epochs") if k in train]
+        rows.append([known, data["method"], data["net"]["body"], " then ".join(epochs),
+                     str(train["lr"]), train["schedule"]])  # fmt: skip
+    print_table(None, ["recipe", "method", "network", "epochs", "lr", "schedule"], rows)
