@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from data import PerImage
 from transil.data import ClassStream, Images, ImageSplit
 from transil.engine import resolve
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
+from transil.engine.training import Lane
 from transil.engine.workers import Workers
 from transil.nets import build_net
 
@@ -70,46 +72,39 @@ def learner(method: str, kind: str = "32", *, graph: bool = True, batch: int = B
     return made
 
 
-def epochs(learners: list[tuple[Learner, Any]]) -> Iterator[int]:
-    """Epochs of all learners in turn, each on its stream; the images of each round."""
-    number = 0
-    waiting: list[Any] = []
-    while True:
-        number += 1
-        images = 0
-        for one, stream in learners:
-            with torch.cuda.stream(stream):
-                one.feed.begin(number)
-                one.epoch(number, 0.01)
-                images += len(one.state.train)
-                event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
-                event.record()
-                waiting.append(event)
-        while len(waiting) > len(learners):  # the queue of launches stays short
-            waiting.pop(0).synchronize()
-        yield images
+def endless(one: Learner, counter: list[int]) -> Generator[None, None, None]:
+    """Epochs without end; counts the images of finished ones."""
+    for number in itertools.count(1):
+        one.feed.begin(number)
+        yield from one.epoch(0.01)
+        counter[0] += len(one.state.train)
 
 
-def measured(rounds: Iterator[int], seconds: float) -> float:
+def measured(go_on: Callable[[], None], counter: list[int], seconds: float) -> float:
     """Images per second, after a warm-up."""
-    for _ in range(3):
-        next(rounds)
+    start = time.perf_counter()
+    while time.perf_counter() - start < 2.0:
+        go_on()
     torch.cuda.synchronize()
-    start, count = time.perf_counter(), 0
+    start, before = time.perf_counter(), counter[0]
     while time.perf_counter() - start < seconds:
-        count += next(rounds)
+        go_on()
     torch.cuda.synchronize()
-    return count / (time.perf_counter() - start)
+    return (counter[0] - before) / (time.perf_counter() - start)
 
 
 def engine(method: str, seconds: float, runs: int = 1, **options: Any) -> float:
+    """Images per second of this engine, over all runs."""
     torch.cuda.reset_peak_memory_stats()
-    lanes = []
-    for _ in range(runs):
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        with torch.cuda.stream(stream):
-            lanes.append((learner(method, **options), stream))
-    return measured(epochs(lanes), seconds)
+    counter = [0]
+    lanes = [Lane(endless(learner(method, **options), counter)) for _ in range(runs)]
+
+    def go_on() -> None:
+        for lane in lanes:
+            if lane.ready():
+                lane.go_on()
+
+    return measured(go_on, counter, seconds)
 
 
 def plain(method: str, batches: Callable[[], Iterator[Any]], seconds: float) -> float:
@@ -134,7 +129,9 @@ def plain(method: str, batches: Callable[[], Iterator[Any]], seconds: float) -> 
         apart = functional.cosine_embedding_loss(out.features, old.features, ones)
         return functional.cross_entropy(out.scores, y) + 5.0 * apart
 
-    def rounds() -> Iterator[int]:
+    counter = [0]
+
+    def rounds() -> Iterator[None]:
         while True:
             for step, (x, y) in enumerate(batches()):
                 with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -144,12 +141,11 @@ def plain(method: str, batches: Callable[[], Iterator[Any]], seconds: float) -> 
                 optimiser.step()
                 if step % 20 == 0:
                     loss.item()
-                yield len(x)
+                counter[0] += len(x)
+                yield
 
-    steady = rounds()
-    for _ in range(60):
-        next(steady)
-    return measured(steady, seconds)
+    steps = rounds()
+    return measured(lambda: next(steps), counter, seconds)
 
 
 def resident() -> Iterator[Any]:
@@ -170,13 +166,35 @@ def resident() -> Iterator[Any]:
         yield x.contiguous(memory_format=torch.channels_last), LABELS[part]
 
 
-def loader(workers: int = 8) -> Callable[[], Iterator[Any]]:
-    """Batches from a DataLoader over encoded images, transformed one by one."""
-    split = IMAGES.splits["train"]
-    source = PerImage(split.pixels[:GROUP], split.labels[:GROUP])
+class PerImage(torch.utils.data.Dataset[Any]):
+    """Images transformed one by one with torchvision, as most code for CIFAR does."""
+
+    def __init__(self) -> None:
+        from torchvision import transforms
+
+        self.transform = transforms.Compose(
+            [
+                transforms.RandomCrop(32, 4),
+                transforms.RandomHorizontalFlip(),
+                transforms.ToTensor(),
+                transforms.Normalize([MEAN] * 3, [STD] * 3),
+            ]
+        )
+
+    def __len__(self) -> int:
+        return GROUP
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        split = IMAGES.splits["train"]
+        return self.transform(Image.fromarray(split.pixels[index])), int(split.labels[index])
+
+
+def loader(workers: int, keep: bool) -> Callable[[], Iterator[Any]]:
+    """Batches from a DataLoader; `keep`: its workers live from epoch to epoch."""
     made = torch.utils.data.DataLoader(
-        source, BATCH, shuffle=True, num_workers=workers, pin_memory=True, persistent_workers=True
-    )
+        PerImage(), BATCH, shuffle=True, num_workers=workers, pin_memory=True,
+        persistent_workers=keep,
+    )  # fmt: skip
 
     def batches() -> Iterator[Any]:
         for x, y in made:
@@ -218,10 +236,11 @@ def main() -> None:
             print(f"{method:6} {name:7} {speed:9,.0f} images/s  graph is {graph[method] / speed:.2f}x",
                   flush=True)  # fmt: skip
     if not options.skip_loader:
-        for workers in (8, 14):
-            speed = plain("ft", loader(workers), seconds)
+        for workers, keep in ((0, False), (4, False), (8, False), (8, True)):
+            speed = plain("ft", loader(workers, keep), seconds)
+            kept = ", kept between epochs" if keep else ""
             print(f"ft     loader  {speed:9,.0f} images/s  graph is {graph['ft'] / speed:.2f}x "
-                  f"(goal 8; {workers} workers)", flush=True)  # fmt: skip
+                  f"({workers} workers{kept})", flush=True)  # fmt: skip
     for method in GOALS:
         two = engine(method, seconds, runs=2)
         print(f"{method:6} two at once {two:9,.0f} images/s together, {two / graph[method]:.2f}x one "

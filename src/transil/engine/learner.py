@@ -28,6 +28,8 @@ from transil.nets.net import Net, Outputs, build_net
 
 # Images scored together.
 SCORE_BATCH = 512
+# Steps between two pauses, in which other runs on the same GPU get their turn.
+PAUSE = 32
 Tensors = dict[str, torch.Tensor]
 
 
@@ -87,15 +89,20 @@ class Learner:
             momentum.zero_()
         self.net.train()
 
-    def epoch(self, number: int, rate: float) -> torch.Tensor:
-        """Run an epoch whose batches are drawn already; its sums (see `Step`), not waited for."""
+    def epoch(self, rate: float) -> Iterator[None]:
+        """Launch the steps of an epoch whose batches are drawn already; pauses every few steps."""
         step, run = self._step()
         self.rate.fill_(rate)
         step.sums.zero_()
-        for _ in range(len(self.feed)):
+        for number in range(1, len(self.feed) + 1):
             self.feed.refill()
             run()
-        return self.workers.sum(step.sums.clone())
+            if number % PAUSE == 0 or number == len(self.feed):
+                yield
+
+    def sums(self) -> torch.Tensor:
+        """What the epoch has summed up (see `Step`), over all processes; not waited for."""
+        return self.workers.sum(self._step()[0].sums.clone())
 
     @torch.no_grad()
     def end(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 
@@ -39,21 +40,49 @@ def train_together(runs: Sequence[Generator[None, None, None]]) -> None:
 
     Small networks leave most of a GPU idle; two runs side by side use it better.
     """
-    cuda = torch.cuda.is_available()
-    lanes = [(run, torch.cuda.Stream() if cuda else None) for run in runs]  # type: ignore[no-untyped-call]
+    lanes = [Lane(run) for run in runs]
     # cuDNN tries its kernels for each shape once; shapes never change here.
-    tuned = torch.backends.cudnn.flags(enabled=True, benchmark=True) if cuda else _nothing()
+    flags = torch.backends.cudnn.flags(enabled=True, benchmark=True)
     try:
-        with tuned:
+        with flags if torch.cuda.is_available() else contextlib.nullcontext():
             while lanes:
-                for lane in list(lanes):
-                    run, stream = lane
-                    with torch.cuda.stream(stream) if stream is not None else _nothing():
-                        if next(run, "finished") == "finished":
-                            lanes.remove(lane)
+                ready = [lane for lane in lanes if lane.ready()]
+                if not ready:
+                    time.sleep(0.0005)
+                for lane in ready:
+                    if not lane.go_on():
+                        lanes.remove(lane)
     finally:
-        for run, _ in lanes:
-            run.close()
+        for lane in lanes:
+            lane.run.close()
+
+
+class Lane:
+    """A run on its stream. The host is at most two pauses of the run ahead of the device."""
+
+    def __init__(self, run: Generator[None, None, None]) -> None:
+        self.run = run
+        self.stream = torch.cuda.Stream() if torch.cuda.is_available() else None  # type: ignore[no-untyped-call]
+        self.pauses: deque[torch.cuda.Event] = deque()
+
+    def ready(self) -> bool:
+        """Whether the device has done what was launched before the last pause."""
+        while self.pauses and self.pauses[0].query():  # type: ignore[no-untyped-call]
+            self.pauses.popleft()
+        return len(self.pauses) < 2
+
+    def go_on(self) -> bool:
+        """Run up to the next pause; False when the run is over."""
+        if self.stream is None:
+            return next(self.run, _END) is not _END
+        with torch.cuda.stream(self.stream):
+            if next(self.run, _END) is _END:
+                return False
+            self.pauses.append(self.stream.record_event())
+        return True
+
+
+_END = object()
 
 
 def training(
@@ -63,7 +92,7 @@ def training(
     images: Images | None = None,
     tell: Tell | None = None,
 ) -> Generator[None, None, None]:
-    """A run as an iterator that pauses after each epoch, for `train_together`."""
+    """A run as an iterator that pauses every few steps, for `train_together`."""
     workers = Workers(find_device(config.engine.device))
     images = images if images is not None else open_run_images(config)
     config = completed(config, images, workers.device)
@@ -120,9 +149,9 @@ def epochs(learner: Learner, state: State, losses: list[float], session: Session
         if train.schedule == "plateau":
             read(0)  # the rate depends on the loss just seen
         rate = learning_rate(train, state.number, epoch, losses)
-        pending.append(Reading(epoch, rate, learner.epoch(epoch, rate)))
+        yield from learner.epoch(rate)
+        pending.append(Reading(epoch, rate, learner.sums()))
         read(1)
-        yield
         if session.checkpoint_due():
             read(0)
             session.save(Checkpoint(state.number, epoch, learner.tensors(momentum=True), losses))
@@ -140,8 +169,3 @@ def write_scores(learner: Learner, state: State, session: Session) -> None:
             if session.workers.main:
                 store = session.run.store(method, schedule, name)
                 store.put(split, state.number, scores.numpy(), subset.labels)
-
-
-@contextlib.contextmanager
-def _nothing() -> Iterator[None]:
-    yield
