@@ -119,10 +119,12 @@ class EngineConfig:
     """How the work is done; nothing here changes what is learned beyond rounding.
 
     `graph`: capture each training step in a CUDA graph. `image_gigabytes`: how much of a device's
-    memory images may take (null: half of what is free); larger sets are streamed.
+    memory images may take (null: half of what is free); larger sets are streamed. `threads`: of
+    the CPU (null: as torch has it); with one, small networks are fast even on a busy machine.
     """
 
     device: str = "auto"
+    threads: int | None = None
     graph: bool = True
     checkpoint_minutes: float = 2.0
     image_gigabytes: float | None = None
@@ -147,6 +149,8 @@ class RunConfig:
         """From nested dictionaries; unknown keys and wrong types are errors that name the key."""
         config = _build(cls, data, "", where)
         config.train.check()
+        if config.engine.threads is not None and config.engine.threads < 1:
+            raise TransilError(f"{where}: engine.threads is {config.engine.threads}; at least 1")
         for name, seed in {"seed": config.seed, **vars(config.seeds)}.items():
             if seed is not None and seed < 0:
                 raise TransilError(f"{where}: {name} is {seed}; it must be 0 or more")

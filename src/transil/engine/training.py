@@ -102,6 +102,9 @@ def training(
     facts = {"name": images.name, "fingerprint": images.fingerprint}
     with contextlib.ExitStack() as stack:
         stack.callback(workers.leave)
+        if config.engine.threads is not None:
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(config.engine.threads)
         if workers.main:
             stack.enter_context(run.opened(config, facts))
             stream.save_label_map(run.path / "label-map.json")
