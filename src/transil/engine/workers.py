@@ -8,6 +8,7 @@ rounding.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, TypeVar
 
 import torch
@@ -67,7 +68,10 @@ class Workers:
         if self.alone:
             return net
         ids = [self.device.index] if self.device.type == "cuda" else None
-        return DistributedDataParallel(net, device_ids=ids, broadcast_buffers=False)
+        with warnings.catch_warnings():
+            # Newer versions of torch rename the option, older ones have only this name.
+            warnings.simplefilter("ignore")
+            return DistributedDataParallel(net, device_ids=ids, broadcast_buffers=False)
 
     def sum(self, values: torch.Tensor) -> torch.Tensor:
         """The sum over all processes, in place."""
