@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +86,19 @@ def test_cpu_and_gpu_agree_in_float32(tmp_path: Path) -> None:
     np.testing.assert_allclose(losses(runs["cpu"]), losses(runs["cuda"]), rtol=5e-2, atol=5e-3)
     store = ScoreStore.open(runs["cuda"].scores_path("lwf"))
     assert store.require("test") == (1, 2, 3)
+
+
+def test_two_processes_on_a_gpu_give_the_losses_of_one(tmp_path: Path) -> None:
+    """With torch's SyncBatchNorm. Over gloo, since NCCL wants a GPU for each process."""
+    train(settings("lucir"), tmp_path / "one")
+    words = [f"data.path={DATA['path']}", f"data.states={DATA['states']}", "train.epochs=4",
+             "--recipe", "lucir-tiny", "-o", str(tmp_path / "two"), "--device", "cuda"]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+         "-m", "transil", "train", *words],
+        capture_output=True, text=True, timeout=200,
+        env={**os.environ, "TRANSIL_BACKEND": "gloo"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    one, two = (losses(RunFolder(tmp_path / name)) for name in ("one", "two"))
+    np.testing.assert_allclose(two, one, rtol=2e-2, atol=2e-3)

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import torch
 
 from image_files import make_folder, picture
 from support import run_transil
-from transil import ScoreStore, TransilError, files, store_files
+from transil import TransilError, files, store_files
 from transil.cli import main
 from transil.data import Images
 from transil.engine import RunConfig, RunFolder, checkpoint, resolve, train, training
@@ -33,7 +32,6 @@ from transil.engine.setup import open_run_images
 from transil.engine.step import Step
 from transil.files import atomic_file
 from transil.methods.lwf import Lwf
-from transil.store_files import FileEntry
 
 DATA = "formula:strokes?classes=6&train=20&test=6&size=16"
 FAST = ("train.epochs=4", "engine.checkpoint_minutes=0")  # a checkpoint after each epoch

@@ -55,6 +55,7 @@ class TrainConfig:
     `later_lr`: 'same' in all states, or 'by-state', lr / s (what the released FT code does).
     `drops`: epochs after which lr is multiplied by `factor`, or shares of the epochs (below 1).
     `plateau_on`: the loss that 'plateau' watches, the mean of an 'epoch' or its 'last-batch'.
+    `augment_val`: validation scores of augmented images, as the released LUCIR code makes them.
     """
 
     epochs: int = 1
@@ -75,6 +76,7 @@ class TrainConfig:
     pad: int = 4
     size: int | None = None
     eval_resize: int | None = None
+    augment_val: bool = False
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
 
     def epochs_of(self, state: int) -> int:

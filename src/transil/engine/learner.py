@@ -111,36 +111,43 @@ class Learner:
 
     # -- scores -------------------------------------------------------------------------------
 
-    def scores_of(self, subset: Subset) -> Tensors:
+    def scores_of(self, subset: Subset, *, augmented: bool = False) -> Tensors:
         """Scores (n, classes seen) of a subset's images, for each method of the family."""
-        outputs, _ = self.outputs_of(subset)
+        outputs, _ = self.outputs_of(subset, augmented=augmented)
         columns = self.stream.schedule.columns(self.state.number)
         return {
             method.name: method.scores(outputs, self.context)[:, :columns].cpu()
             for method in family_of(self.method)
         }
 
-    def outputs_of(self, subset: Subset) -> tuple[Outputs, torch.Tensor]:
+    def outputs_of(
+        self, subset: Subset, *, augmented: bool = False
+    ) -> tuple[Outputs, torch.Tensor]:
         """Outputs (n, ...) of the network as it is, and labels (n,), in the subset's order.
 
-        Evaluation transform, evaluation mode, float32.
+        Evaluation mode, float32, and the evaluation transform unless `augmented`.
         """
         training = self.net.training
         self.net.eval()
         try:
-            parts = list(self._outputs(subset))
+            parts = list(self._outputs(subset, augmented))
         finally:
             self.net.train(training)
         features, scores, labels = (torch.cat(part) for part in zip(*parts, strict=True))
         return Outputs(features, scores), labels
 
     @torch.no_grad()
-    def _outputs(self, subset: Subset) -> Iterator[tuple[torch.Tensor, ...]]:
+    def _outputs(self, subset: Subset, augmented: bool) -> Iterator[tuple[torch.Tensor, ...]]:
         images = DeviceImages(
-            subset, self.stream.statistics, device=self.device, batch_size=SCORE_BATCH
+            subset,
+            self.stream.statistics,
+            device=self.device,
+            batch_size=SCORE_BATCH,
+            seed=self.config.batch_seed,
         )
-        transform = eval_transform(self.config.train, subset.shape[1])
-        for batch in images.epoch(transform, shuffle=False):
+        make = train_transform if augmented else eval_transform
+        transform = make(self.config.train, subset.shape[1])
+        for batch in images.epoch(transform, self.state.number, shuffle=False):
             out = self.net(batch.images)
             yield tuple(t[: batch.count] for t in (out.features, out.scores, batch.labels))
 

@@ -66,15 +66,24 @@ class Session:
         self.epochs = epochs
         self.images = 0
         self.started = self.saved = time.monotonic()
+        self.spent: dict[str, float] = {}
 
-    def enter(self, learner: Learner, state: State) -> None:
-        """A state begins."""
+    def enter(self, learner: Learner, state: State, done: int) -> None:
+        """A state begins, of which `done` epochs are done already."""
         self.state, self.config = state, learner.config
         self.states = len(learner.stream)
         self.before = learner.config.train.total_epochs(state.number - 1)
-        self.state_started, self.state_images = time.monotonic(), 0
+        self.state_images = 0
+        self.spent, self._marked = {}, time.monotonic()
+        self._tell(done, 0.0)
 
-    def note(self, reading: Reading, learner: Learner) -> float:
+    def mark(self, what: str) -> None:
+        """The seconds since the last mark were spent on `what`."""
+        now = time.monotonic()
+        self.spent[what] = round(now - self._marked, 3)
+        self._marked = now
+
+    def note(self, reading: Reading) -> float:
         """Log an epoch; its loss. One that is not a number ends the run."""
         count = len(self.state.train)
         total, right, last = reading.values()
@@ -98,14 +107,16 @@ class Session:
             self.board.add(line, self.before + reading.epoch)
         self.images += count
         self.state_images += count
-        if self.tell is not None and self.workers.main:
-            train = self.config.train
-            done = self.before + reading.epoch
-            self.tell(Progress(
-                number, self.states, reading.epoch, train.epochs_of(number), loss, self.images,
-                time.monotonic() - self.started, done / self.epochs,
-            ))  # fmt: skip
+        self._tell(reading.epoch, loss)
         return last if self.config.train.plateau_on == "last-batch" else loss
+
+    def _tell(self, epoch: int, loss: float) -> None:
+        if self.tell is not None and self.workers.main:
+            number = self.state.number
+            self.tell(Progress(
+                number, self.states, epoch, self.config.train.epochs_of(number), loss, self.images,
+                time.monotonic() - self.started, (self.before + epoch) / self.epochs,
+            ))  # fmt: skip
 
     def checkpoint_due(self) -> bool:
         """Whether it is time to save in the middle of a state; the same in all processes."""
@@ -124,12 +135,13 @@ class Session:
         if not self.workers.main:
             return
         self.run.commit(checkpoint)
-        seconds = time.monotonic() - self.state_started
+        self.mark("save")
         line = {
             "state": checkpoint.state,
-            "seconds": round(seconds, 3),
-            "images_per_second": round(self.state_images / seconds),
+            "seconds": round(sum(self.spent.values()), 3),
+            "spent": self.spent,
+            "images_per_second": round(self.state_images / max(self.spent["train"], 1e-9)),
         }
         if torch.cuda.is_available():
-            line["gpu_gigabytes"] = round(torch.cuda.max_memory_allocated() / 1e9, 3)
+            line["gpu_gigabytes"] = round(torch.cuda.max_memory_reserved() / 1e9, 3)
         self.run.log(line, TIMES)

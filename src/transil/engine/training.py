@@ -119,16 +119,21 @@ def training(
         if workers.main:
             run.cut_log(first, current.epoch if current else 0)
         session = Session(run, workers, board, config.train.total_epochs(len(stream)), tell)
-        for state in (stream.enter(number) for number in range(first, len(stream) + 1)):
+        for number in range(first, len(stream) + 1):
+            state = stream.enter(number)
+            losses = list(current.losses) if current else []
+            session.enter(learner, state, len(losses))
             learner.begin(state)
-            losses: list[float] = []
             if current is not None:  # interrupted in the middle of this state
                 learner.load(current.tensors)
-                losses, current = list(current.losses), None
+                current = None
+            session.mark("begin")
             yield from epochs(learner, state, losses, session)
+            session.mark("train")
             learner.end()
             write_scores(learner, state, session)
-            session.commit(Checkpoint(state.number, len(losses), learner.tensors(), losses))
+            session.mark("score")
+            session.commit(Checkpoint(number, len(losses), learner.tensors(), losses))
             yield
 
 
@@ -140,12 +145,11 @@ def epochs(learner: Learner, state: State, losses: list[float], session: Session
     """
     train = learner.config.train
     pending: deque[Reading] = deque()
-    session.enter(learner, state)
 
     def read(most: int) -> None:
         while len(pending) > most:
             reading = pending.popleft()
-            losses.append(session.note(reading, learner))
+            losses.append(session.note(reading))
 
     for epoch in range(len(losses) + 1, train.epochs_of(state.number) + 1):
         learner.feed.begin(epoch)
@@ -168,7 +172,8 @@ def write_scores(learner: Learner, state: State, session: Session) -> None:
     for split, subset in {"val": state.val, "test": state.test}.items():
         if not len(subset):
             continue
-        for method, scores in learner.scores_of(subset).items():
+        augmented = split == "val" and learner.config.train.augment_val
+        for method, scores in learner.scores_of(subset, augmented=augmented).items():
             if session.workers.main:
                 store = session.run.store(method, schedule, name)
                 store.put(split, state.number, scores.numpy(), subset.labels)

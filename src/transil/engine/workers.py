@@ -29,10 +29,11 @@ class Workers:
         self.rank = int(os.environ.get("RANK", "0")) if self.world > 1 else 0
         if self.world > 1:
             if device.type == "cuda":
-                self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+                local = int(os.environ.get("LOCAL_RANK", "0"))
+                self.device = torch.device("cuda", local % torch.cuda.device_count())
                 torch.cuda.set_device(self.device)
             backend = "nccl" if device.type == "cuda" else "gloo"
-            # Two processes on one GPU, as in tests, cannot use NCCL.
+            # NCCL cannot serve two processes on one GPU; gloo can, slowly.
             backend = os.environ.get("TRANSIL_BACKEND", backend)
             distributed.init_process_group(backend)
 
