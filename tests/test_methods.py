@@ -192,7 +192,8 @@ def problem(name: str, state: int = 2) -> tuple[Context, Outputs, Outputs, torch
     student, teacher = outputs(), outputs()
     labels = torch.from_numpy(random.integers(2, 5, 10))
     cls = METHODS.find(name)
-    cls().begin(build_net("convnet", cls.head, 6), context)
+    with torch.no_grad():
+        cls().begin(build_net("convnet", cls.head, 6), context)
     return context, student, teacher, labels
 
 

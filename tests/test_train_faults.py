@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-import errno
-import itertools
-import json
+import io
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from functools import cache
+from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 import torch
 
 from image_files import make_folder, picture
 from support import run_transil
-from transil import TransilError, files, store_files
+from transil import TransilError
 from transil.cli import main
 from transil.data import Images
-from transil.engine import RunConfig, RunFolder, checkpoint, resolve, train, training
+from transil.engine import RunConfig, RunFolder, resolve, train, training
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.recipes import read_overrides
 from transil.engine.setup import open_run_images
 from transil.engine.step import Step
-from transil.files import atomic_file
 from transil.methods.lwf import Lwf
 
 DATA = "formula:strokes?classes=6&train=20&test=6&size=16"
-FAST = ("train.epochs=4", "engine.checkpoint_minutes=0")  # a checkpoint after each epoch
+# Rates that depend on the losses before a stop, and a checkpoint after each epoch.
+FAST = ("train.epochs=4", "train.schedule=plateau", "train.patience=0",
+        "engine.checkpoint_minutes=0")  # fmt: skip
+CURRENT, FIRST = "checkpoints/current.safetensors", "checkpoints/state-01.safetensors"
 
 
-def config_of(*settings: str, recipe: str = "lwf-tiny", data: str = DATA) -> RunConfig:
+def config_of(*settings: str, recipe: str = "lwf-tiny") -> RunConfig:
     """What the command line makes of these words."""
-    options = {"data": {"path": data, "states": 3}, "engine": {"device": "cpu"}}
+    options = {"data": {"path": DATA, "states": 3}, "engine": {"device": "cpu"}}
     return resolve(recipe=recipe, overrides=[options, read_overrides([*FAST, *settings])])
 
 
@@ -49,166 +53,109 @@ def words_of(folder: Path, *settings: str, recipe: str = "lwf-tiny", data: str =
     return [*words, "-o", str(folder), *FAST, *settings]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a run that must not depend on how often it was stopped."""
-    left_out = ("times.jsonl", ".lock", ".tmp")
-    paths = (p for p in folder.rglob("*") if p.is_file() and not p.name.endswith(left_out))
-    return {str(p.relative_to(folder)): p.read_bytes() for p in paths}
-
-
-def litter(folder: Path) -> list[Path]:
-    """Files that were being written."""
-    return list(folder.rglob("*.tmp"))
-
-
-def begin(config: RunConfig, folder: Path, pauses: int, images: Images | None = None) -> None:
-    """Start or continue a run, and give it up after some of its pauses."""
-    run = training(config, folder, images=images)
-    for _ in itertools.islice(run, pauses):
-        pass
-    run.close()
-
-
-@pytest.fixture(scope="module")
+@cache
 def images() -> Images:
     return open_run_images(config_of())
 
 
-@pytest.fixture(scope="module")
-def whole(images: Images, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a run that must not depend on how often it was stopped."""
+    left_out = ("times.jsonl", ".lock")
+    paths = (p for p in folder.rglob("*") if p.is_file() and not p.name.endswith(left_out))
+    return {str(p.relative_to(folder)): p.read_bytes() for p in paths}
+
+
+def go_on(folder: Path, config: RunConfig, pauses: int | None = None) -> None:
+    """Start or continue a run, and give it up after some of its pauses."""
+    run = training(config, folder, images=images())
+    list(islice(run, pauses))
+    run.close()
+
+
+@cache
+def whole() -> dict[str, bytes]:
     """What a run leaves that was never stopped."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    train(config_of(), folder, images=images)
-    found = contents(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        train(config_of(), Path(folder) / "run", images=images())
+        found = contents(Path(folder) / "run")
     assert len(found) == 3 + 3 + 7  # record, label map, log; checkpoints; manifest and scores
     return found
 
 
-@pytest.fixture
-def stopped(images: Images, tmp_path: Path) -> Path:
+def finish(folder: Path) -> None:
+    """Continue a run to its end, which must be that of a run that was never stopped."""
+    go_on(folder, config_of())
+    assert contents(folder) == whole()
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped in its second state, after two epochs."""
-    begin(config_of(), tmp_path / "run", 8, images)
-    assert RunFolder(tmp_path / "run").lines()[-1]["epoch"] == 2
-    return tmp_path / "run"
+    folder = tmp_path_factory.mktemp("half")
+    go_on(folder, config_of(), 8)
+    assert Checkpoint.load(folder / CURRENT).epoch == 2
+    return folder
 
 
-def refusal(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
-    """The one line that a command says before it ends with code 2."""
-    capsys.readouterr()
-    code = main(words)
-    return one_error(code, capsys.readouterr().err)
+@pytest.fixture
+def run(half: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(half, tmp_path / "run"))
+
+
+def refused(*words: str) -> str:
+    """Run a command that must end with code 2; the one line that it says."""
+    with redirect_stderr(io.StringIO()) as said:
+        code = main(words)
+    return one_error(code, said.getvalue())
 
 
 def one_error(code: int, text: str) -> str:
-    assert code == 2, text
-    assert "Traceback" not in text
     errors = [line for line in text.splitlines() if "images/s" not in line and " px; " not in line]
-    assert len(errors) == 1, text
+    assert (code, len(errors)) == (2, 1), text
     assert errors[0].startswith("error: ")
     return errors[0]
-
-
-# -- killed ------------------------------------------------------------------------------------
 
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-Moment = Callable[[], None]
-
-
 def at(
     owner: Any, name: str, call: int = 1, *, naming: str = "", then: Callable[[], Any] = die
-) -> Moment:
-    """Something happens before a call of a function, the first one or a later one.
+) -> tuple[Any, str, Callable[..., Any]]:
+    """For setattr: something happens before a call, of those whose last argument has that name."""
+    real, calls = getattr(owner, name), count(1)
 
-    `naming`: only calls count whose last argument has this in its name.
-    """
+    def patched(*args: Any, **options: Any) -> Any:
+        if (not naming or naming in str(args[-1])) and next(calls) == call:
+            then()
+        return real(*args, **options)
 
-    def arm() -> None:
-        real, calls = getattr(owner, name), itertools.count(1)
-
-        def patched(*args: Any, **options: Any) -> Any:
-            if (not naming or naming in str(args[-1])) and next(calls) == call:
-                then()
-            return real(*args, **options)
-
-        setattr(owner, name, patched)
-
-    return arm
+    return owner, name, patched
 
 
-class Torn:
-    """A file of which only half is written when something happens."""
-
-    def __init__(self, file: IO[bytes], then: Callable[[], None]) -> None:
-        self.file, self.then = file, then
-
-    def write(self, data: bytes) -> None:
-        self.file.write(data[: len(data) // 2])
-        self.file.flush()
-        self.then()
-
-
-def tearing(then: Callable[[], None], call: int) -> Callable[..., Any]:
-    """`atomic_file`, with something that happens in the middle of a file, the first or a later."""
-    calls = itertools.count(1)
-
-    @contextmanager
-    def torn(path: Path, **options: Any) -> Iterator[Any]:
-        with atomic_file(path, **options) as file:
-            yield Torn(file, then) if next(calls) == call else file
-
-    return torn
-
-
-def half_a_checkpoint() -> None:
-    setattr(checkpoint, "atomic_file", tearing(die, 1))  # noqa: B010  mypy: not exported there
-
-
-def half_a_line() -> None:
-    def log(run: RunFolder, line: Any, name: str = "log.jsonl") -> None:
-        with open(run.path / name, "a") as file:
-            file.write(json.dumps(line)[:30])
-        die()
-
-    RunFolder.log = log  # type: ignore[method-assign]
-
-
-def in_child(work: Callable[[], int], timeout: float = 20.0) -> int:
-    """Do it in a fork of this process; its exit code, or minus the signal that ended it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads elsewhere; it uses none
+def in_child(*works: Callable[[], Any]) -> tuple[int, str]:
+    """Do this in a fork: its exit code, or minus the signal that ended it, and its stderr."""
+    with tempfile.TemporaryFile("w+", 1) as said, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads there are; it uses none
         child = os.fork()
-    if not child:
-        code = 99
-        try:
-            torch.set_num_threads(1)  # a pool of threads does not survive a fork
-            code = work()
-        finally:
-            os._exit(code)
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    raise AssertionError(f"the child took more than {timeout} s")
+        if not child:
+            try:
+                signal.alarm(20)
+                torch.set_num_threads(1)  # a pool of threads does not survive a fork
+                with redirect_stderr(said):
+                    os._exit([work() for work in works][-1])
+            finally:
+                os._exit(99)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        said.seek(0)
+        return code, said.read()
 
 
-def kill(moment: Moment, folder: Path, images: Images) -> None:
+def kill(folder: Path, moment: tuple[Any, str, Any]) -> None:
     """Start or continue a run in a process that is killed at that moment."""
-
-    def work() -> int:
-        moment()
-        for _ in training(config_of(), folder, images=images):
-            pass
-        return 0
-
-    assert in_child(work) == -signal.SIGKILL
+    done = in_child(lambda: setattr(*moment), lambda: go_on(folder, config_of()))
+    assert done[0] == -signal.SIGKILL, done[1]
 
 
 def kill_from_outside(folder: Path, lines: int) -> None:
@@ -219,178 +166,108 @@ def kill_from_outside(folder: Path, lines: int) -> None:
         while log.read_bytes().count(b"\n") < lines and time.monotonic() < end:
             time.sleep(0.001)
         process.kill()
-    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
+    assert (process.returncode, len(RunFolder(folder).lines()) >= lines) == (-9, True)
 
 
-def test_killed_ten_times(tmp_path: Path, images: Images, whole: dict[str, bytes]) -> None:
-    run = RunFolder(tmp_path / "run")
-    kill(at(Step, "__call__", 2), run.path, images)
-    kill(half_a_line, run.path, images)
-    kill(at(Checkpoint, "save"), run.path, images)  # logged, not saved
-    kill(at(os, "replace", 2, naming="current.safetensors"), run.path, images)
+def test_killed_ten_times(tmp_path: Path) -> None:
+    run, path = RunFolder(tmp_path), tmp_path
+    whole()  # now, since run.json names the commit, which is looked up once
+    kill(path, at(Step, "__call__", 2))
+    kill(path, at(RunFolder, "log"))
+    (path / "log.jsonl").write_text('{"state": 1, "ep')  # so much was written
+    kill(path, at(Checkpoint, "save"))  # logged, not saved
+    kill(path, at(os, "replace", 2, naming=CURRENT))  # saved, not in its place
     assert [line["epoch"] for line in run.lines()] == [1, 2]
-    kill_from_outside(run.path, 3)
-    kill(at(RunFolder, "commit"), run.path, images)  # scored, not finished
+    kill_from_outside(path, 3)
+    kill(path, at(RunFolder, "commit"))  # scored, not finished
     assert run.finished() == 0
-    kill(at(Path, "unlink", naming="current.safetensors"), run.path, images)
-    assert run.finished() == 1
-    assert run.current_path.exists()
-    kill(half_a_checkpoint, run.path, images)
-    kill_from_outside(run.path, 6)
-    kill(at(os, "replace", 2, naming="store.json"), run.path, images)  # scores, no manifest
-    assert run.finished() == 1
-    train(config_of(), run.path, images=images)
-    assert contents(run.path) == whole
+    kill(path, at(Path, "unlink", naming=CURRENT))  # finished, not tidied up
+    assert (run.finished(), run.current_path.exists()) == (1, True)
+    kill_from_outside(path, 6)
+    kill(path, at(os, "replace", naming="log.jsonl"))
+    kill(path, at(os, "replace", 2, naming="store.json"))  # scores that no manifest names
+    finish(path)
 
 
-@pytest.mark.parametrize("name", ["run.json", "label-map.json", "log.jsonl"])
-def test_killed_in_its_first_files(
-    name: str, tmp_path: Path, images: Images, whole: dict[str, bytes]
-) -> None:
-    if name == "log.jsonl":  # that is written again where a run goes on
-        begin(config_of(), tmp_path / "run", 3, images)
-    kill(at(os, "replace", naming=name), tmp_path / "run", images)
-    train(config_of(), tmp_path / "run", images=images)
-    assert contents(tmp_path / "run") == whole
+def test_killed_in_its_first_moment(tmp_path: Path) -> None:
+    kill(tmp_path, at(os, "replace", naming="run.json"))
+    finish(tmp_path)
 
 
-def test_killed_in_its_last_step(stopped: Path, images: Images, whole: dict[str, bytes]) -> None:
-    kill(at(Path, "unlink", 2, naming="current.safetensors"), stopped, images)
-    assert RunFolder(stopped).finished() == 3
-    train(config_of(), stopped, images=images)
-    assert contents(stopped) == whole
+def test_killed_in_its_last_moment(run: Path) -> None:
+    kill(run, at(Path, "unlink", 2, naming=CURRENT))
+    assert RunFolder(run).finished() == 3
+    finish(run)
 
 
-def test_what_a_kill_left_is_swept_up(stopped: Path, images: Images) -> None:
-    kill(at(os, "replace", naming="current.safetensors"), stopped, images)
-    kill(at(os, "replace", naming="store.json"), stopped, images)
-    assert len(litter(stopped)) > 0
-    train(config_of(), stopped, images=images)
-    assert litter(stopped) == []
+def test_what_a_kill_left_is_swept_up(run: Path) -> None:
+    for name in ("label-map.json", CURRENT, "store.json"):
+        kill(run, at(os, "replace", naming=name))
+    finish(run)
+    assert list(run.rglob("*.tmp")) == []
 
 
-def test_stopped_after_every_epoch(tmp_path: Path, images: Images) -> None:
-    """With rates that depend on losses before the stop, and the scores of several methods."""
-    config = config_of("train.schedule=plateau", "train.patience=1", recipe="ft-tiny")
-    train(config, tmp_path / "whole", images=images)
-    run, starts = RunFolder(tmp_path / "run"), 0
-    while run.finished() < 3 and starts < 20:
-        begin(config, run.path, 2, images)  # an epoch is saved before the second pause
-        starts += 1
-    assert starts > 10
-    assert contents(run.path) == contents(tmp_path / "whole")
+# What is written, file by file, up to the end of a state, and the epoch that is saved by then.
+WRITTEN = [
+    ("label-map.json", 2), ("log.jsonl", 2), ("log.jsonl", 2), (CURRENT, 2), ("log.jsonl", 3),
+    (CURRENT, 3), ("val-02-.*", 4), ("store.json", 4), ("test-02-.*", 4), ("store.json", 4),
+    ("log.jsonl", 4), ("checkpoints/state-02.safetensors", 4),
+]  # fmt: skip
 
 
-# -- no room, no right to write ----------------------------------------------------------------
+@pytest.mark.parametrize("call", range(1, len(WRITTEN) + 1))
+def test_a_full_disk(call: int, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, epoch = WRITTEN[call - 1]
+    first = (run / FIRST).read_bytes()
+    monkeypatch.setattr(*at(os, "fsync", call, then=lambda: Path("/dev/full").write_text("x")))
+    with pytest.raises(TransilError, match=f"^cannot write {run}/.*{name}: No space left on"):
+        go_on(run, config_of())
+    monkeypatch.undo()
+    assert list(run.rglob("*.tmp")) == []
+    assert (run / FIRST).read_bytes() == first
+    assert Checkpoint.load(run / CURRENT).epoch == epoch
+    finish(run)
 
 
-def full() -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
+def no_rights(run: Path) -> None:
+    for path in (run / ".run.lock", run, run.parent):
+        path.chmod(0o555)
+    if os.geteuid() == 0:  # whom permissions do not bind: go on as one who may look, not write
+        for path in (p for p in run.parents if not p.stat().st_mode & 1):
+            path.chmod(0o711)
+        os.setuid(65534)
 
 
 @pytest.mark.parametrize(
-    ("module", "call", "name"),
+    ("limit", "name", "told"),
     [
-        (checkpoint, 2, "checkpoints/current.safetensors"),
-        (checkpoint, 3, "checkpoints/state-02.safetensors"),
-        (store_files, 2, "scores/lwf/test-02-.*.safetensors"),
-        (files, 1, "label-map.json"),
-        (files, 2, "scores/lwf/store.json"),
+        (lambda _: resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, 10**5)), "run",
+         f"/{CURRENT}: File too large"),
+        (no_rights, "run", "/.run.lock: Permission denied"),
+        (no_rights, "new", ": Permission denied"),
     ],
-)
-def test_a_full_disk(
-    module: Any, call: int, name: str, stopped: Path, images: Images, whole: dict[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    before = contents(stopped)
-    monkeypatch.setattr(module, "atomic_file", tearing(full, call))
-    with pytest.raises(TransilError, match=f"^cannot write .*/{name}: No space left") as caught:
-        train(config_of(), stopped, images=images)
-    monkeypatch.undo()
-    assert "\n" not in str(caught.value)
-    assert litter(stopped) == []
-    assert contents(stopped).items() >= {k: v for k, v in before.items() if "state-" in k}.items()
-    assert Checkpoint.load(RunFolder(stopped).current_path).state == 2
-    train(config_of(), stopped, images=images)
-    assert contents(stopped) == whole
-
-
-def in_child_to_its_end(work: Callable[[], int], said: Path) -> str:
-    """The one error line of a command in a fork, whose stderr goes to a file."""
-
-    def command() -> int:
-        with open(said, "w") as sys.stderr:
-            return work()
-
-    return one_error(in_child(command), said.read_text())
-
-
-def test_files_may_not_grow(stopped: Path, images: Images, whole: dict[str, bytes]) -> None:
-    """A real limit, met in the middle of a checkpoint."""
-    last = RunFolder(stopped).current_path.read_bytes()
-
-    def work() -> int:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-        return main(words_of(stopped))
-
-    said = in_child_to_its_end(work, stopped.parent / "said")
-    assert f"cannot write {RunFolder(stopped).current_path}: File too large" in said
-    assert litter(stopped) == []
-    assert RunFolder(stopped).current_path.read_bytes() == last
-    train(config_of(), stopped, images=images)
-    assert contents(stopped) == whole
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_folder_that_may_not_be_written(begun: bool, stopped: Path) -> None:
-    folder = stopped if begun else stopped.parent / "closed" / "new"
-    (stopped.parent / "closed").mkdir(mode=0o555)
-    before = contents(stopped)
-
-    def others() -> None:
-        """Permissions do not bind root: go on as somebody else, in a place they can see."""
-        if os.geteuid() == 0:
-            for path in (p for p in folder.parents if p.exists() and p.name != "closed"):
-                path.chmod(path.stat().st_mode | 0o055)
-            os.setuid(65534)
-
-    def work() -> int:
-        if begun:
-            for path in (folder, *folder.rglob("*")):
-                path.chmod(0o555)
-        at(RunFolder, "opened", then=others)()
-        return main(words_of(folder))
-
-    said = in_child_to_its_end(work, stopped.parent / "said")
-    assert str(folder) in said
-    assert "Permission denied" in said
-    assert contents(stopped) == before
-
-
-def test_a_file_system_that_is_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def mkdir(path: Path, *_: Any) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    monkeypatch.setattr(os, "mkdir", mkdir)
-    said = refusal(capsys, words_of(tmp_path / "run"))
-    assert said == f"error: cannot write {tmp_path / 'run'}: Read-only file system"
-
-
-# -- losses that are no numbers ----------------------------------------------------------------
+)  # fmt: skip
+def test_real_limits(limit: Callable[[Path], None], name: str, told: str, run: Path) -> None:
+    before, folder = (run / CURRENT).read_bytes(), run.with_name(name)
+    # They begin when all that a run reads was read.
+    moment = at(RunFolder, "opened", then=lambda: limit(run))
+    said = one_error(*in_child(lambda: setattr(*moment), lambda: main(words_of(folder))))
+    assert said.endswith(f"{folder}{told}")
+    assert list(run.rglob("*.tmp")) == []
+    assert (run / CURRENT).read_bytes() == before
+    for path in (run.parent, run, run / ".run.lock"):
+        path.chmod(0o755)
+    finish(run)
 
 
 def test_a_learning_rate_too_high(tmp_path: Path) -> None:
     done = run_transil(*words_of(tmp_path / "run", "train.lr=1e30"))
-    said = one_error(done.returncode, done.stderr)
-    assert "not a number in state 1, epoch 1, at learning rate 1e+30" in said
+    told = "not a number in state 1, epoch 1, at learning rate 1e+30"
+    assert told in one_error(done.returncode, done.stderr)
     assert not RunFolder(tmp_path / "run").checkpoints.exists()
 
 
-def test_a_loss_that_is_no_number_later(
-    tmp_path: Path, images: Images, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Lwf.loss
 
     def loss(self: Lwf, *args: Any) -> torch.Tensor:
@@ -398,119 +275,74 @@ def test_a_loss_that_is_no_number_later(
 
     monkeypatch.setattr(Lwf, "loss", loss)
     with pytest.raises(TransilError, match="in state 2, epoch 1, at learning rate 1;"):
-        train(config_of(), tmp_path / "run", images=images)
+        go_on(tmp_path, config_of())
     monkeypatch.undo()
-    assert [p.name for p in (tmp_path / "run/checkpoints").iterdir()] == ["state-01.safetensors"]
-    train(config_of(), tmp_path / "run", images=images)  # nothing of it was kept
-    assert contents(tmp_path / "run") == whole
-
-
-# -- another run in the same place -------------------------------------------------------------
+    assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == [Path(FIRST).name]
+    finish(tmp_path)  # nothing of it was kept
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ("train.epochs=5", "train.epochs=4, now it is 5"),
-        ("train.lr=0.5", "train.lr=1.0, now it is 0.5"),
-        ("seed=1", "seed=0, now it is 1"),
-        ("data.order=label", 'data.order="seed:0", now it is "label"'),
-        ("net.body=resnet18-32", 'net.body="convnet", now it is "resnet18-32"'),
-    ],
+    "told",
+    ["train.epochs=4, 5", "seed=0, 1", 'data.order="seed:0", "label"', "settings.weight=null, 3.5"],
 )
-def test_another_config(
-    change: str, told: str, stopped: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = contents(stopped)
-    assert f"begun with {told}" in refusal(capsys, words_of(stopped, change))
-    assert contents(stopped) == before
+def test_another_config(told: str, tmp_path: Path) -> None:
+    go_on(tmp_path, config_of(recipe="lwf-t-tiny"), 3)
+    before, (key, new) = contents(tmp_path), (told.split("=")[0], told.split()[1])
+    said = refused(*words_of(tmp_path, f"{key}={new}", recipe="lwf-t-tiny"))
+    assert f"begun with {told.replace(', ', ', now it is ')}; " in said
+    assert contents(tmp_path) == before
 
 
-def test_other_settings_of_a_method(
-    tmp_path: Path, images: Images, capsys: pytest.CaptureFixture[str]
-) -> None:
-    begin(config_of("settings.weight=2", recipe="lwf-t-tiny"), tmp_path, 1, images)
-    words = words_of(tmp_path, "settings.weight=3", recipe="lwf-t-tiny")
-    assert "begun with settings.weight=2, now it is 3" in refusal(capsys, words)
-
-
-def test_other_work_is_welcome(stopped: Path, images: Images, whole: dict[str, bytes]) -> None:
-    train(config_of("engine.checkpoint_minutes=9", "engine.graph=false"), stopped, images=images)
-    assert contents(stopped) == whole
-
-
-def test_other_images_under_the_same_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_images_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path / "cache"))
-    root = make_folder(tmp_path / "set", train=10)
-    begin(config_of(data=str(root)), tmp_path / "run", 1)
-    picture(999).save(root / "train" / "class1" / "000.png")
-    said = refusal(capsys, words_of(tmp_path / "run", data=str(root)))
-    assert "begun with the data set's fingerprint=" in said
+    words = words_of(tmp_path / "run", data=str(make_folder(tmp_path / "set", train=10)))
+    assert main(words) == 0
+    picture(999).save(tmp_path / "set" / "train" / "class1" / "000.png")
+    assert "begun with the data set's fingerprint=" in refused(*words)
 
 
-def test_two_at_once(tmp_path: Path, images: Images, capsys: pytest.CaptureFixture[str]) -> None:
-    first = training(config_of(), tmp_path, images=images)
+def test_two_at_once(tmp_path: Path) -> None:
+    first = training(config_of(), tmp_path, images=images())
     next(first)
-    assert f"{tmp_path}: another process is working" in refusal(capsys, words_of(tmp_path))
+    assert f"{tmp_path}: another process is working" in refused(*words_of(tmp_path))
     first.close()
-    begin(config_of(), tmp_path, 1, images)  # the first has gone
 
 
-def test_a_finished_run(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words_of(stopped)) == 0
-    first, before = capsys.readouterr().out, contents(stopped)
-    times = (stopped / "times.jsonl").read_bytes()
-    assert main(words_of(stopped)) == 0
-    assert capsys.readouterr().out == first
-    assert contents(stopped) == before
-    assert (stopped / "times.jsonl").read_bytes() == times
+def test_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = []
+    for setting in ("engine.checkpoint_minutes=9", "engine.graph=false"):  # these may change
+        assert main(words_of(run, setting)) == 0
+        seen.append((capsys.readouterr().out, (run / "times.jsonl").read_bytes()))
+        assert contents(run) == whole()
+    assert seen[0] == seen[1]
 
 
-# -- damaged -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(("name", "left"), [(CURRENT, 0), (CURRENT, 200_000), (FIRST, 5)])
+def test_a_cut_checkpoint(name: str, left: int, run: Path) -> None:
+    os.truncate(run / name, left)
+    before = contents(run)
+    assert f"{run / name}: not a checkpoint of transil, or dama" in refused(*words_of(run))
+    assert contents(run) == before
+    (run / name).unlink()  # as the message says
+    finish(run)
 
 
-@pytest.mark.parametrize("left", [0, 5, 1000, 200_000])
-@pytest.mark.parametrize("name", ["current", "state-01"])
-def test_a_cut_checkpoint(
-    name: str, left: int, stopped: Path, images: Images, whole: dict[str, bytes],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    path = stopped / "checkpoints" / f"{name}.safetensors"
-    os.truncate(path, left)
-    before = contents(stopped)
-    said = refusal(capsys, words_of(stopped))
-    assert f"{path}: not a checkpoint of transil, or damaged" in said
-    assert contents(stopped) == before
-    path.unlink()  # as the message says
-    train(config_of(), stopped, images=images)
-    assert contents(stopped) == whole
+HEAD = '{"format": "transil-run", "version": 1'
+odd = [HEAD + rest for rest in (', "config": []}', ', "config": {}, "data": 3}')]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "run.json: not a JSON file"),
-        ('{"format": "transil-run", "vers', "run.json: not a JSON file"),
-        ("[]", "run.json: not the record of a run"),
-        ('{"format": "transil-run", "version": 99}', "format version 99, but"),
-        ('{"format": "transil-run", "version": 1, "config": []}', "run.json"),
-        ('{"format": "transil-run", "version": 1, "config": {}, "data": 3}', "run.json"),
-    ],
-)
-def test_a_damaged_record(
-    text: str, told: str, stopped: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (stopped / "run.json").write_text(text)
-    assert told in refusal(capsys, words_of(stopped))
-    assert (stopped / "run.json").read_text() == text
+@pytest.mark.parametrize("text", [HEAD, "[]", HEAD + "9}", *odd])
+def test_a_damaged_record(text: str, run: Path) -> None:
+    (run / "run.json").write_text(text)
+    before = contents(run)
+    assert f"{run / 'run.json'}: " in refused(*words_of(run))
+    assert contents(run) == before
 
 
-def test_places_for_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("mine")
-    assert "cannot write" in refusal(capsys, words_of(tmp_path / "file"))
-    assert "cannot write" in refusal(capsys, words_of(tmp_path / "file" / "run"))
-    said = refusal(capsys, words_of(tmp_path))
-    assert f"{tmp_path}: the folder holds other things, but no run.json" in said
+def test_places_for_something_else(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert refused(*words_of(file)).endswith(f"cannot write {file}: it is not a folder")
+    assert refused(*words_of(file / "run")).endswith(f"write {file / 'run'}: Not a directory")
+    assert f"{tmp_path}: the folder holds other things" in refused(*words_of(tmp_path))
     assert contents(tmp_path) == {"file": b"mine"}

@@ -28,6 +28,8 @@ from transil.nets.net import Net, Outputs, build_net
 
 # Images scored together.
 SCORE_BATCH = 512
+# Weights above this have left all reason.
+HUGE = 1e15
 # Steps between two pauses, in which other runs on the same GPU get their turn.
 PAUSE = 32
 Tensors = dict[str, torch.Tensor]
@@ -75,6 +77,7 @@ class Learner:
 
     # -- a state ------------------------------------------------------------------------------
 
+    @torch.no_grad()
     def begin(self, state: State) -> None:
         """Make ready for a state; the network is as the previous state left it."""
         self.state = state
@@ -108,6 +111,15 @@ class Learner:
     def end(self) -> None:
         """After the last epoch of a state."""
         self.method.end(self.net, self.context)
+
+    @torch.no_grad()
+    def is_finite(self) -> bool:
+        """Whether all weights and statistics are numbers that scores can be made of.
+
+        Weights of a diverged run may be finite still, and their scores are not.
+        """
+        values = [v for v in self.net.state_dict().values() if v.is_floating_point()]
+        return bool(torch.stack([v.abs().max() for v in values]).max() < HUGE)
 
     # -- scores -------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 RECORD, LOG, TIMES, LOCK = "run.json", "log.jsonl", "times.jsonl", ".run.lock"
+TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them
 FORMAT, VERSION = "transil-run", 1
 
 
@@ -41,18 +42,15 @@ class RunFolder:
     @contextmanager
     def opened(self, config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
         """Hold the folder for a run of `config` on that data, begun now or continued."""
-        if self.path.exists() and not (self.path / RECORD).exists():
-            if not self.path.is_dir():
-                raise TransilError(f"cannot write {self.path}: it is not a folder")
-            if any(name.name != LOCK for name in self.path.iterdir()):
-                raise TransilError(
-                    f"{self.path}: the folder holds other things, but no {RECORD}; "
-                    "give a new folder, or that of the run to continue"
-                )
         with told(f"cannot write {self.path}"):
+            if self.path.exists() and not (self.path / RECORD).exists():
+                self._check_empty()
             self.path.mkdir(parents=True, exist_ok=True)
         busy = f"{self.path}: another process is working on this run; wait for it, or stop it"
         with locked(self.path / LOCK, busy):
+            for folder in (self.path, self.checkpoints, *self.path.glob("scores/*")):
+                for left in folder.glob(TEMPORARY):  # of a process that was killed while writing
+                    left.unlink(missing_ok=True)
             if (self.path / RECORD).exists():
                 self._check(config, data)
             else:
@@ -68,6 +66,17 @@ class RunFolder:
                 )
             yield
 
+    def _check_empty(self) -> None:
+        """An error where a new run would be mixed with other files."""
+        if not self.path.is_dir():
+            raise TransilError(f"cannot write {self.path}: it is not a folder")
+        for found in self.path.iterdir():
+            if found.name != LOCK and not found.match(TEMPORARY):
+                raise TransilError(
+                    f"{self.path}: the folder holds other things, but no {RECORD}; "
+                    "give a new folder, or that of the run to continue"
+                )
+
     def record(self) -> dict[str, Any]:
         """What run.json holds."""
         record = read_json(self.path / RECORD)
@@ -78,6 +87,9 @@ class RunFolder:
                 f"{self.path / RECORD}: format version {record.get('version')}, "
                 f"but this transil reads version {VERSION}"
             )
+        for part in ("config", "data"):
+            if not isinstance(record.get(part), dict):
+                raise TransilError(f"{self.path / RECORD}: damaged record, '{part}' is missing")
         return record
 
     def _check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
@@ -86,9 +98,9 @@ class RunFolder:
         # How the work is done may change: another device, other intervals.
         old, new = (
             flatten({k: v for k, v in c.items() if k != "engine"})
-            for c in (record.get("config", {}), config.to_dict())
+            for c in (record["config"], config.to_dict())
         )
-        old |= {f"the data set's {k}": v for k, v in record.get("data", {}).items()}
+        old |= {f"the data set's {k}": v for k, v in record["data"].items()}
         new |= {f"the data set's {k}": v for k, v in data.items()}
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
@@ -121,10 +133,18 @@ class RunFolder:
         if self.current_path.exists():
             found = Checkpoint.load(self.current_path)
             current = found if found.state == finished + 1 else None
+            if current is None:  # the state was finished, and the process killed right after
+                self.current_path.unlink()
         return (Checkpoint.load(self.state_path(finished)) if finished else None), current
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Save in the middle of a state."""
+        self._sync_log()
+        checkpoint.save(self.current_path)
 
     def commit(self, checkpoint: Checkpoint) -> None:
         """A state is finished."""
+        self._sync_log()
         checkpoint.save(self.state_path(checkpoint.state))
         self.current_path.unlink(missing_ok=True)
 
@@ -134,6 +154,11 @@ class RunFolder:
         """Add one line of JSON."""
         with told(f"cannot write {self.path / name}"), open(self.path / name, "a") as file:
             file.write(json.dumps(line) + "\n")
+
+    def _sync_log(self) -> None:
+        """A checkpoint must not outlive the lines that belong to it."""
+        with told(f"cannot write {self.path / LOG}"), open(self.path / LOG, "a") as file:
+            os.fsync(file.fileno())
 
     def cut_log(self, state: int, epoch: int) -> None:
         """Leave out what was logged after that epoch: it is done again."""

@@ -67,6 +67,7 @@ class Session:
         self.images = 0
         self.started = self.saved = time.monotonic()
         self.spent: dict[str, float] = {}
+        self.last: Reading | None = None
 
     def enter(self, learner: Learner, state: State, done: int) -> None:
         """A state begins, of which `done` epochs are done already."""
@@ -90,11 +91,8 @@ class Session:
         loss = total / count
         number = self.state.number
         if not math.isfinite(total):
-            raise TransilError(
-                f"{self.run.path}: the loss is not a number in state {number}, epoch "
-                f"{reading.epoch}, at learning rate {reading.rate:g}; the last good checkpoint is "
-                "kept, lower train.lr and begin in another folder"
-            )
+            raise self.not_a_number("the loss is", reading)
+        self.last = reading
         line = {
             "state": number,
             "epoch": reading.epoch,
@@ -109,6 +107,19 @@ class Session:
         self.state_images += count
         self._tell(reading.epoch, loss)
         return last if self.config.train.plateau_on == "last-batch" else loss
+
+    def not_a_number(self, what: str, reading: Reading) -> TransilError:
+        """The error for a run that has diverged."""
+        return TransilError(
+            f"{self.run.path}: {what} not a number in state {self.state.number}, epoch "
+            f"{reading.epoch}, at learning rate {reading.rate:g}; the last good checkpoint is "
+            "kept, lower train.lr and begin in another folder"
+        )
+
+    def check(self, learner: Learner) -> None:
+        """Before anything is saved: the last step of a finite epoch may have ruined the weights."""
+        if self.last is not None and not learner.is_finite():
+            raise self.not_a_number("the weights are", self.last)
 
     def _tell(self, epoch: int, loss: float) -> None:
         if self.tell is not None and self.workers.main:
@@ -126,7 +137,7 @@ class Session:
     def save(self, checkpoint: Checkpoint) -> None:
         """Save in the middle of a state."""
         if self.workers.main:
-            checkpoint.save(self.run.current_path)
+            self.run.save(checkpoint)
         self.saved = time.monotonic()
 
     def commit(self, checkpoint: Checkpoint) -> None:

@@ -161,8 +161,10 @@ def epochs(learner: Learner, state: State, losses: list[float], session: Session
         read(1)
         if session.checkpoint_due():
             read(0)
+            session.check(learner)
             session.save(Checkpoint(state.number, epoch, learner.tensors(momentum=True), losses))
     read(0)
+    session.check(learner)
 
 
 def write_scores(learner: Learner, state: State, session: Session) -> None:

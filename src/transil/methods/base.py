@@ -61,7 +61,7 @@ class Context:
     def keep(self, name: str, value: torch.Tensor) -> None:
         """Keep a tensor; one of that name is overwritten in its place."""
         if name in self.kept:
-            self.kept[name].copy_(value)
+            self.kept[name].copy_(value.detach())
         else:
             self.kept[name] = value.detach().to(self.device, copy=True)
 
@@ -92,7 +92,7 @@ class Method(ABC):
     one_state: ClassVar[bool] = False
 
     def begin(self, net: Net, context: Context) -> None:  # noqa: B027
-        """Before the first step of a state. The teacher is a copy of `net` as it was before."""
+        """Before the first step of a state, without gradient. The teacher is `net` as it was before."""
 
     @abstractmethod
     def loss(

@@ -51,7 +51,6 @@ class Lucir(Method):
         net.head.weight.copy_(torch.where(old, context.kept["rows"], net.head.weight))
 
     @staticmethod
-    @torch.no_grad()
     def _imprint(net: Net, context: Context) -> None:
         """New rows: the mean direction of the class's features, as long as old rows on average."""
         outputs, labels = context.train_outputs()
