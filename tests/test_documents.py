@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import transil
 from support import ok, unequal_store
 from transil import Penalty, ScoreStore, evaluate, fit
 from transil.synthetic import biased_scores
@@ -56,6 +57,21 @@ def test_python_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert names["batch"].images.shape == (128, 3, 32, 32)
     bank = fit(unequal_store(), correction="first-and-rest")
     assert len(bank.pairs(5)) == 2
+
+
+def test_python_of_the_training_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transil.engine import resolve, train
+    from transil.methods import METHODS
+
+    monkeypatch.setattr(METHODS, "_classes", dict(METHODS._classes))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"transil": transil}
+    for block in _blocks("docs/training.md", "python"):
+        exec(block, names)
+    assert ScoreStore.open("runs/both-1").require("test") == (1, 2, 3)
+    over = {"data": names["config"].to_dict()["data"], "train": {"epochs": 1}}
+    mimic = resolve(method="mimic", recipe="lwf-tiny", overrides=[over])
+    assert ScoreStore.open(train(mimic, "runs/mimic").path).method == "mimic"
 
 
 def test_commands_and_table_of_the_readme(shared: Path, tmp_path: Path) -> None:

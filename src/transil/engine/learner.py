@@ -8,18 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from transil.data.augment import (
-    AsStored,
-    CentreCrop,
-    PadCropFlip,
-    RandomResizedCrop,
-    Transform,
-)
 from transil.data.device import DeviceImages
 from transil.data.feed import Feed
 from transil.data.stream import ClassStream, State, Subset
 from transil.engine.config import RunConfig, TrainConfig
 from transil.engine.step import Captured, Step
+from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
 from transil.methods.base import Context
@@ -246,25 +240,3 @@ class Learner:
     def _momentum(self) -> Tensors:
         state = self.optimiser.state
         return {n: state[p]["momentum_buffer"] for n, p in self.net.named_parameters()}
-
-
-def train_transform(train: TrainConfig, stored: int) -> Transform:
-    """The augmentation that the settings name."""
-    if train.augment == "resized-crop-flip":
-        return RandomResizedCrop(train.size or stored)
-    if train.size not in (None, stored):
-        raise TransilError(
-            f"train.size is {train.size}, but images have {stored} px and train.augment="
-            f"{train.augment} does not scale; give data.size={train.size}"
-        )
-    if train.augment == "none":
-        return AsStored()
-    return PadCropFlip(train.pad, flip=train.augment == "crop-flip")
-
-
-def eval_transform(train: TrainConfig, stored: int) -> Transform:
-    """The transform of all scores: nothing, or the middle of the image scaled to `eval_resize`."""
-    size = train.size or stored
-    if train.eval_resize is None and size == stored:
-        return AsStored()
-    return CentreCrop(size, train.eval_resize or size)

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig, flatten
 from transil.errors import TransilError
@@ -61,7 +63,7 @@ class RunFolder:
                         "version": VERSION,
                         "config": config.to_dict(),
                         "data": dict(data),
-                        "versions": versions(),
+                        "versions": {**versions(), "torch": torch.__version__},
                     },
                 )
             yield

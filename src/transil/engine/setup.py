@@ -11,8 +11,10 @@ from transil.data.images import Images
 from transil.data.opening import open_images
 from transil.data.stream import ClassStream
 from transil.engine.config import RunConfig
+from transil.engine.transforms import eval_transform, train_transform
 from transil.errors import TransilError
 from transil.methods.registry import get_method
+from transil.nets.bodies import BODIES
 from transil.schedule import Schedule
 
 
@@ -38,8 +40,11 @@ def open_run_images(config: RunConfig, progress: Progress | None = None) -> Imag
 
 
 def completed(config: RunConfig, images: Images, device: torch.device) -> RunConfig:
-    """The config with every 'auto' and null decided, as it is written down."""
+    """The config with every 'auto' and null decided, as it is written down; what cannot be, is told."""
     data, train = config.data, config.train
+    BODIES.find(config.net.body)
+    for transform in (train_transform, eval_transform):
+        transform(train, images.size)
     if data.states is None and data.schedule is None:
         raise TransilError("give the number of states (--states) or a schedule (--schedule)")
     if get_method(config.method, config.settings).one_state:

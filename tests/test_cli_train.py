@@ -1,0 +1,99 @@
+"""`transil train`, `methods` and `recipes` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support import ok, run_transil
+from transil import ScoreStore
+from transil.cli.app import run
+from transil.engine import RunFolder, load_recipe, recipe_names
+
+DATA = "formula:strokes?classes=6&train=20&test=6&size=16"
+
+
+def words(recipe: str, output: Path, *more: str) -> list[str]:
+    return ["train", "--data", DATA, "--recipe", recipe, "--states", "3", "-o", str(output),
+            "train.epochs=2", *more]  # fmt: skip
+
+
+def test_a_run_from_images_to_a_bank(tmp_path: Path) -> None:
+    """The way through the house: train a reference, evaluate, fit, evaluate with the bank."""
+    folder = tmp_path / "run"
+    done = run_transil(*words("ft-tiny", folder, "--role", "reference"))
+    assert done.returncode == 0, done.stderr
+    assert "state 3/3, epoch 2/2" in done.stderr
+    for name in ("ft", "ft+", "siw"):
+        assert f"{name}, test images" in done.stdout
+        assert ScoreStore.open(folder / "scores" / name).require("val") == (1, 2, 3)
+    record = json.loads((folder / "run.json").read_text())
+    assert record["config"]["seeds"] == {"init": 0, "batches": 0}
+    assert record["config"]["data"]["val_fraction"] == 0.1
+    assert {"transil", "python", "numpy", "torch"} <= set(record["versions"])
+    ok("fit", folder / "scores" / "siw", "--solver", "newton", "-o", tmp_path / "bank.json")
+    shown = ok("evaluate", folder / "scores" / "siw", "--bank", tmp_path / "bank.json")
+    assert "average incremental accuracy" in shown
+    # The folder itself stands for the scores of its method; doing it again changes nothing.
+    before = (folder / "log.jsonl").read_bytes()
+    again = json.loads(ok(*words("ft-tiny", folder, "--role", "reference", "--json")))
+    assert set(again["metrics"]) == {"ft", "ft+", "siw"}
+    assert (folder / "log.jsonl").read_bytes() == before
+    assert ScoreStore.open(folder).method == "ft"
+
+
+def test_curves_for_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert run(words("joint-tiny", tmp_path / "run", "engine.tensorboard=true")) == 0
+    board = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    board.Reload()
+    losses = [line["loss"] for line in RunFolder(tmp_path / "run").lines()]
+    assert [event.value for event in board.Scalars("loss")] == pytest.approx(losses)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["train.epoch=3"], "did you mean 'train.epochs'?"),
+        (["--method", "lucir"], "is for method 'lwf', not for 'lucir'"),
+        (["--recipe", "lwf-33"], "did you mean 'lwf-32'"),
+        (["--states", "4"], "6 classes cannot be cut into 4 equal groups"),
+        (["--schedule", "2,4"], "give the number of states or a schedule"),
+        (["--data", "nowhere"], "nowhere: no such folder or file"),
+        (["--role", "boss"], "data.role is 'boss'"),
+        (["--device", "tpu9"], "engine.device is 'tpu9'"),
+        (["net.body=resnet99"], "body 'resnet99' is unknown"),
+        (["train.size=224"], "train.size is 224, but images have 16 px"),
+        (["data.val_per_class=25"], "too few to set 25 aside"),
+        (["train.epochs"], "settings are written as train.epochs=5"),
+    ],
+)
+def test_bad_words_get_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    assert run(words("lwf-tiny", tmp_path / "run", *more)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert len([line for line in error.splitlines() if line.startswith("error:")]) == 1
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_methods_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["methods", "--json"]) == 0
+    methods = {m["name"]: m for m in json.loads(capsys.readouterr().out)}
+    assert methods["lucir"]["settings"] == {"less_forget": 5.0}
+    assert methods["siw"]["trained_with"] == ["ft", "ft+", "siw"]
+    assert methods["siw"]["recipes"] == ["ft-224", "ft-32", "ft-tiny"]
+    assert run(["methods"]) == 0
+    assert "Hou et al., CVPR 2019" in capsys.readouterr().out
+    assert run(["recipes"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in recipe_names())
+    assert run(["recipes", "lucir-32"]) == 0
+    assert "less_forget" in capsys.readouterr().out
+    assert load_recipe("lucir-32")["method"] == "lucir"
