@@ -1,0 +1,1 @@
+"""Whole experiments: train references and targets, fit, transfer, and study what came out."""
