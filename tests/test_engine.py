@@ -17,11 +17,12 @@ from transil.data import ClassStream, Images, ImageSplit, Statistics
 from transil.data.augment import AsStored, PadCropFlip
 from transil.data.feed import Feed
 from transil.engine import RunConfig, load_recipe, recipe_names, resolve, train
-from transil.engine.config import TrainConfig, flatten
+from transil.engine.config import TrainConfig
 from transil.engine.rates import drop_epochs, learning_rate, plateau_drops
-from transil.engine.recipes import default_recipe, read_overrides, read_yaml
+from transil.engine.recipes import default_recipe
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS
+from transil.settings import flatten, read_overrides, read_yaml
 
 # -- learning rates ----------------------------------------------------------------------------
 
@@ -144,7 +145,7 @@ def test_settings_survive_being_written_down() -> None:
         (["train.epochs=0"], "train.epochs is 0; it must be above 0"),
         (["train.lr=-1"], "train.lr is -1"),
         (["train.schedule=milestone"], "did you mean 'milestones'?"),
-        (["train=4"], "'train' is a group of settings"),
+        (["train=4"], "train is a group of settings, not 4"),
         (["train.epochs.x=4"], "train.epochs is {'x': 4}"),
         (["train.epochs"], "settings are written as train.epochs=5"),
         (["settings.temperatur=1"], "did you mean 'temperature'?"),

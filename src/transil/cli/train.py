@@ -71,9 +71,10 @@ def train_command(
       transil train --data 'formula:strokes?classes=20' --recipe lwf-tiny --states 5 -o runs/tiny
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
-    from transil.engine.recipes import load_recipe, read_overrides, resolve
+    from transil.engine.recipes import load_recipe, resolve
     from transil.engine.setup import open_run_images
     from transil.engine.training import train
+    from transil.settings import read_overrides
 
     groups = read_schedule(schedule)
     given: dict[str, Any] = {

@@ -5,16 +5,12 @@ Settings come from a recipe and from dotted overrides (`train.epochs=5`); every 
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from transil.errors import TransilError
-from transil.registry import nearest
-
-T = TypeVar("T")
+from transil.settings import build, plain
 
 
 @dataclass(frozen=True)
@@ -149,7 +145,7 @@ class RunConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "config") -> RunConfig:
         """From nested dictionaries; unknown keys and wrong types are errors that name the key."""
-        config = _build(cls, data, "", where)
+        config = build(cls, data, where)
         config.train.check()
         if config.engine.threads is not None and config.engine.threads < 1:
             raise TransilError(f"{where}: engine.threads is {config.engine.threads}; at least 1")
@@ -160,8 +156,8 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries of plain values, as JSON has them."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return plain
+        made: dict[str, Any] = plain(asdict(self))
+        return made
 
     @property
     def init_seed(self) -> int:
@@ -172,111 +168,3 @@ class RunConfig:
     def batch_seed(self) -> int:
         """The seed of the order of images and of their augmentation."""
         return self.seed if self.seeds.batches is None else self.seeds.batches
-
-
-def set_dotted(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set `a.b.c` in nested dictionaries."""
-    *path, last = key.split(".")
-    for word in path:
-        inner = data.setdefault(word, {})
-        if not isinstance(inner, dict):
-            raise TransilError(f"'{key}': {word} is a value, it has nothing inside")
-        data = inner
-    if is_dataclass(SECTIONS.get(last)) and not path:
-        raise TransilError(f"'{key}' is a group of settings; write {last}.NAME=VALUE")
-    data[last] = value
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `over`, key by key, at every depth."""
-    merged = dict(base)
-    for key, value in over.items():
-        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge(merged[key], value)
-        else:
-            merged[key] = value
-    return merged
-
-
-def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dictionaries as one with dotted keys."""
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
-# The groups of settings, by name.
-SECTIONS: dict[str, Any] = {
-    "data": DataConfig,
-    "net": NetConfig,
-    "train": TrainConfig,
-    "seeds": SeedConfig,
-    "engine": EngineConfig,
-}
-
-
-def _build(cls: type[T], data: Any, prefix: str, where: str) -> T:
-    if not isinstance(data, Mapping):
-        raise TransilError(f"{where}: {prefix.rstrip('.')} must be a group of settings")
-    hints = typing.get_type_hints(cls)
-    known = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-    values = {}
-    for key, value in data.items():
-        if key not in known:
-            dotted = [f"{prefix}{name}" for name in known]
-            raise TransilError(f"{where}: unknown key '{prefix}{key}'; "
-                               f"{nearest(f'{prefix}{key}', dotted)}")  # fmt: skip
-        if is_dataclass(hints[key]):
-            values[key] = _build(hints[key], value, f"{prefix}{key}.", where)
-        else:
-            values[key] = _value(value, hints[key], f"{where}: {prefix}{key}")
-    for f in fields(cls):  # type: ignore[arg-type]
-        if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
-            raise TransilError(f"{where}: {prefix}{f.name} is missing")
-    return cls(**values)
-
-
-def _value(value: Any, hint: Any, where: str) -> Any:
-    """`value` as the type `hint` says, or an error."""
-    origin, words = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in words:
-            return None
-        errors = []
-        for option in (w for w in words if w is not type(None)):
-            try:
-                return _value(value, option, where)
-            except TransilError as error:
-                errors.append(error)
-        raise errors[-1]
-    if origin is Literal:
-        if value not in words:
-            raise TransilError(f"{where} is {value!r}; {nearest(str(value), words)}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise TransilError(f"{where} is {value!r}, but must be a list")
-        return tuple(_value(v, words[0], where) for v in value)
-    if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping):
-            raise TransilError(f"{where} must be a group of settings")
-        return dict(value)
-    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:  # YAML reads 1e-4 as a text
-            return float(value)
-        except ValueError:
-            pass
-    if type(value) is not hint:
-        wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-        raise TransilError(f"{where} is {value!r}, but must be {wanted.get(hint, hint)}")
-    return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, list | tuple) else value

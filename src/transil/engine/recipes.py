@@ -7,11 +7,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from transil.engine.config import RunConfig, merge, set_dotted
-from transil.errors import TransilError, reason
+from transil.engine.config import RunConfig
+from transil.errors import TransilError
 from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
+from transil.settings import merge, read_yaml
 
 
 def recipe_names() -> list[str]:
@@ -38,44 +39,6 @@ def load_recipe(name: str) -> dict[str, Any]:
     data = read_yaml(recipe_text(name), name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
-    return data
-
-
-def read_yaml(text: str, where: str) -> Any:
-    """Plain values from YAML; a key that stands twice is an error with its line."""
-    yaml = _yaml()
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
-        """The safe loader, strict about keys."""
-
-    def mapping(loader: Any, node: Any) -> dict[Any, Any]:
-        seen: dict[Any, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if key.value in seen:
-                raise TransilError(f"{where}, line {line}: key '{key.value}' stands twice")
-            seen[key.value] = line
-        made: dict[Any, Any] = loader.construct_mapping(node, deep=True)
-        return made
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or reason(error)
-        raise TransilError(f"{where}{line}: not YAML ({problem})") from None
-
-
-def read_overrides(words: Iterable[str]) -> dict[str, Any]:
-    """`train.epochs=5 seed=1` as nested settings; values are read as YAML."""
-    data: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key:
-            raise TransilError(f"'{word}': settings are written as train.epochs=5")
-        set_dotted(data, key, read_yaml(text, f"setting '{word}'"))
     return data
 
 
@@ -115,13 +78,3 @@ def default_recipe(method: str, image_size: int) -> str:
     if name not in recipe_names():
         raise TransilError(f"method '{method}' has no recipe '{name}'; give one with --recipe")
     return name
-
-
-def _yaml() -> Any:
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise TransilError(
-            "recipes need PyYAML; install it with: pip install 'transil[train]'"
-        ) from None
-    return yaml

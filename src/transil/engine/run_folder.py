@@ -22,12 +22,13 @@ from typing import Any
 import torch
 
 from transil.engine.checkpoint import Checkpoint
-from transil.engine.config import RunConfig, flatten
+from transil.engine.config import RunConfig
 from transil.errors import TransilError
 from transil.files import atomic_file, locked, read_json, told, write_json
 from transil.provenance import versions
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
+from transil.settings import flatten
 
 RECORD, LOG, TIMES, LOCK = "run.json", "log.jsonl", "times.jsonl", ".run.lock"
 TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them

@@ -168,10 +168,14 @@ def epochs(learner: Learner, state: State, losses: list[float], session: Session
 
 
 def write_scores(learner: Learner, state: State, session: Session) -> None:
-    """Scores of the validation and test images of a state, for every method of the family."""
+    """Scores of a state's images of all splits, for every method of the family.
+
+    Those of training images are of the new classes alone: what a control without memory may use.
+    """
     learner.workers.told(None)  # all processes have finished the state
     schedule, name = learner.stream.schedule, learner.stream.name
-    for split, subset in {"val": state.val, "test": state.test}.items():
+    splits = {"train": state.train, "val": state.val, "test": state.test}
+    for split, subset in splits.items():
         if not len(subset):
             continue
         augmented = split == "val" and learner.config.train.augment_val

@@ -1,0 +1,235 @@
+"""The plan: every training that an experiment needs, each once, in the folder named by its config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transil.data.images import Images
+from transil.data.opening import open_images
+from transil.data.sources.paper import data_dir
+from transil.engine.config import RunConfig
+from transil.engine.recipes import resolve
+from transil.engine.run_folder import TIMES, RunFolder
+from transil.engine.setup import completed, find_device, make_stream
+from transil.errors import TransilError
+from transil.experiment.overlap import allowed_references, shared_classes
+from transil.experiment.recipe import Experiment, training_recipe
+from transil.files import digest, plain_name
+from transil.methods.registry import METHODS
+from transil.settings import merge
+
+# Training images per second to reckon with before any run has been timed (docs/performance.md).
+GUESSES = {
+    ("cuda", "resnet18-32"): 33_000,
+    ("cuda", "resnet18-224"): 11_500,
+    ("cpu", "convnet"): 1_500,
+    ("cpu", "resnet18-32"): 40,
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training run. `dataset` is the set's name in the recipe."""
+
+    dataset: str
+    method: str  # the one that is trained: FT for its whole family
+    states: int
+    fraction: float
+    seed: int
+    config: RunConfig
+    folder: Path
+    images: int  # training images seen in all epochs of all states
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.folder.name
+
+    @property
+    def status(self) -> str:
+        """'done', 'begun' or 'new'."""
+        run = RunFolder(self.folder)
+        if run.finished() >= (1 if METHODS.find(self.method).one_state else self.states):
+            return "done"
+        return "begun" if (self.folder / "run.json").exists() else "new"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All tasks of an experiment, and what is known of its data sets."""
+
+    experiment: Experiment
+    folder: Path
+    images: Mapping[str, Images]
+    tasks: tuple[Task, ...]
+
+    def task(self, dataset: str, method: str, states: int, fraction: float, seed: int) -> Task:
+        """The training that gives the scores of a method."""
+        wanted = (dataset, trainer(method), states, fraction, seed)
+        for task in self.tasks:
+            if (task.dataset, task.method, task.states, task.fraction, task.seed) == wanted:
+                return task
+        raise KeyError(wanted)
+
+    def references_of(self, target: str) -> list[str]:
+        """The references a target may use: those that share no class with it."""
+        return allowed_references(target, self.experiment.references, self.images)
+
+    def overlaps(self) -> dict[str, list[str]]:
+        """The classes that pairs of sets have in common, 'target / reference'."""
+        found = {}
+        for target in self.experiment.targets:
+            for reference in self.experiment.references:
+                shared = shared_classes(self.images[target], self.images[reference])
+                if reference != target and shared:
+                    found[f"{target} / {reference}"] = shared
+        return found
+
+    def seconds_left(self) -> float | None:
+        """An estimate from runs that are finished, or from what such networks usually do."""
+        speeds = [
+            line["images_per_second"]
+            for task in self.tasks
+            for line in RunFolder(task.folder).lines(TIMES)
+            if line.get("images_per_second")
+        ]
+        left = sum(task.images for task in self.tasks if task.status != "done")
+        if not speeds and self.tasks:
+            config = self.tasks[0].config
+            kind = find_device(config.engine.device).type
+            speeds = [s for s in [GUESSES.get((kind, config.net.body))] if s]
+        return left / (sum(speeds) / len(speeds)) if speeds else None
+
+
+def make_plan(
+    experiment: Experiment,
+    folder: str | os.PathLike[str],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Plan:
+    """Open the data sets and list the trainings; nothing is trained. `data`: where sets lie."""
+    folder = Path(folder)
+    sets = {name: set_config(experiment, name, data) for name in experiment.datasets}
+    images = {}
+    for name, settings in sets.items():
+        if tell is not None:
+            tell(f"opening {name}")
+        given = {k: settings[k] for k in ("size", "rule", "root") if k in settings}
+        if experiment.kind == "224":
+            given.setdefault("size", 256)
+        images[name] = open_images(settings["path"], **given)
+    for target in experiment.targets:
+        if not allowed_references(target, experiment.references, images):
+            raise TransilError(
+                f"{experiment.name}: target '{target}' has no reference; each one is the target "
+                "itself or shares classes with it"
+            )
+    tasks = {
+        task.folder: task
+        for wanted in wanted_runs(experiment)
+        for task in [make_task(experiment, *wanted, sets=sets, images=images, folder=folder)]
+    }
+    return Plan(experiment, folder, images, tuple(tasks.values()))
+
+
+def wanted_runs(experiment: Experiment) -> Iterable[tuple[str, str, int, float, int]]:
+    """(data set, method, states, fraction, seed) of every training, some of them twice."""
+    methods = list(dict.fromkeys(trainer(method) for method in experiment.methods))
+    for seed in experiment.seeds:
+        for states in experiment.states:
+            for method in methods:
+                for name in experiment.references:
+                    yield name, method, states, 1.0, seed
+                for name in experiment.targets:
+                    for fraction in experiment.train_fraction:
+                        yield name, method, states, fraction, seed
+        if experiment.joint:
+            for name in experiment.targets:
+                yield name, "joint", 1, 1.0, seed
+
+
+def make_task(
+    experiment: Experiment,
+    dataset: str,
+    method: str,
+    states: int,
+    fraction: float,
+    seed: int,
+    *,
+    sets: Mapping[str, Mapping[str, Any]],
+    images: Mapping[str, Images],
+    folder: Path,
+) -> Task:
+    """The task of one training, with its config complete."""
+    # A set that is also a reference is trained once; which images it may see does not depend
+    # on its role, only which validation scores are written.
+    reference = dataset in experiment.references or experiment.own_bound
+    data = {
+        "order": experiment.order,
+        **sets[dataset],
+        "states": states,
+        "role": "reference" if reference and fraction == 1.0 else "target",
+        "train_fraction": fraction,
+    }
+    if experiment.own_bound:
+        data["role"] = "reference"
+    general = {"train": experiment.train, "net": experiment.net, "engine": experiment.engine}
+    own = experiment.per_method.get(method, {})
+    config = resolve(
+        method=method,
+        recipe=training_recipe(method, experiment.kind),
+        overrides=[general, own, {"data": data, "seed": seed}],
+    )
+    try:
+        config = completed(config, images[dataset], find_device(config.engine.device))
+        stream = make_stream(config, images[dataset])
+    except TransilError as error:
+        raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
+    key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}})
+    del key["engine"]
+    code = digest([key, images[dataset].fingerprint])[:8]
+    part = "" if fraction == 1.0 else f"-{fraction:g}"
+    name = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-{code}"
+    epochs = config.train.epochs_of
+    seen = sum(n * epochs(s) for s, n in enumerate(stream.counts()["train"], start=1))
+    return Task(dataset, method, states, fraction, seed, config, folder / "runs" / name, seen)
+
+
+def set_config(
+    experiment: Experiment, name: str, data: str | os.PathLike[str] | None
+) -> dict[str, Any]:
+    """The data settings of a set: its path, and what the recipe says of it."""
+    given = experiment.sets.get(name, {})
+    if not isinstance(given, Mapping):
+        raise TransilError(f"{experiment.name}: sets.{name} must be a group of settings")
+    settings = dict(given)
+    path = str(settings.get("path", name))
+    for root in (Path(data) if data is not None else None, data_dir()):
+        if root is not None and ":" not in path and (root / path).exists():
+            path = str(root / path)
+            break
+    return {**settings, "path": path}
+
+
+def trainer(method: str) -> str:
+    """The method whose training gives the scores of `method`."""
+    family = METHODS.find(method).family
+    return family[0] if family else method
+
+
+def with_engine(task: Task, **engine: Any) -> Task:
+    """The same task with other settings of how the work is done."""
+    config = replace(task.config, engine=replace(task.config.engine, **engine))
+    return replace(task, config=config)
+
+
+def device_count() -> int:
+    """How many GPUs there are."""
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -1,0 +1,153 @@
+"""The recipe of an experiment: which sets, methods, schedules, corrections and seeds. Strict YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from transil.correction.registry import CORRECTIONS, SOLVERS
+from transil.engine.recipes import default_recipe, recipe_names
+from transil.errors import TransilError
+from transil.files import told
+from transil.methods.registry import METHODS
+from transil.registry import nearest
+from transil.settings import build, plain, read_yaml, yaml_lines
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The paper's protocol with everything that can be chosen.
+
+    - `references`, `targets`: data sets by name or path; `sets` gives settings of one by its name
+      (`path`, `order`, `size`, ...: the keys of `data` in a training recipe);
+    - `kind`: the training recipes, '32', '224' or 'tiny'; `train`, `net`, `engine` go over them, and
+      `per_method` over those of one method;
+    - `train_fraction`: shares of the targets' training images; references always have all;
+    - `fit_on`: the reference's splits that pairs are fitted on;
+    - `own_bound`: also fit on the target's own validation images, an upper bound;
+    - `ablation`: R = 1..R_max references, `draws` random choices of each.
+    """
+
+    name: str
+    references: tuple[str, ...]
+    targets: tuple[str, ...]
+    methods: tuple[str, ...]
+    states: tuple[int, ...]
+    corrections: tuple[str, ...] = ("bic", "adbic")
+    solvers: tuple[str, ...] = ("newton",)
+    transfer: tuple[Literal["mean", "median", "oracle"], ...] = ("mean",)
+    train_fraction: tuple[float, ...] = (1.0,)
+    seeds: tuple[int, ...] = (0,)
+    kind: Literal["32", "224", "tiny"] = "32"
+    order: str = "seed:0"
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    net: Mapping[str, Any] = field(default_factory=dict)
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    per_method: Mapping[str, Any] = field(default_factory=dict)
+    fit_on: tuple[Literal["val", "test"], ...] = ("val",)
+    joint: bool = False
+    own_bound: bool = False
+    ablation: bool = False
+    draws: int = 10
+    resamples: int = 1000
+    limits: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as JSON has them."""
+        made: dict[str, Any] = plain(asdict(self))
+        return made
+
+    @property
+    def datasets(self) -> list[str]:
+        """All sets, each once."""
+        return list(dict.fromkeys([*self.references, *self.targets]))
+
+
+def experiment_names() -> list[str]:
+    """The experiments of the package."""
+    files = resources.files("transil.experiment.recipes").iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def experiment_text(name: str) -> str:
+    """An experiment's recipe as written: one of the package, or a file that ends in .yaml."""
+    if name.endswith((".yaml", ".yml")):
+        with told(f"cannot read {name}"):
+            return Path(name).read_text(encoding="utf-8", errors="replace")
+    if name in experiment_names():
+        folder = resources.files("transil.experiment.recipes")
+        return folder.joinpath(f"{name}.yaml").read_text("utf-8")
+    raise TransilError(
+        f"experiment '{name}' is unknown; {nearest(name, experiment_names())} "
+        "(a file of your own must end in .yaml)"
+    )
+
+
+def load_experiment(name: str) -> Experiment:
+    """Read and check the recipe of an experiment."""
+    text = experiment_text(name)
+    data = read_yaml(text, name)
+    if not isinstance(data, dict):
+        raise TransilError(f"{name}: not a recipe, it holds no settings")
+    data.setdefault("name", Path(name).stem)
+    if "kind" in data:
+        data["kind"] = str(data["kind"])  # 32 and '32' are the same to people
+    lines = yaml_lines(text)
+    experiment = build(Experiment, data, name, lines)
+    check(experiment, name, lines)
+    return experiment
+
+
+def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
+    """Errors that need no images: unknown names, empty lists, values that make no sense."""
+
+    def fail(key: str, message: str) -> None:
+        place = f"{where}, line {lines[key]}" if key in lines else where
+        raise TransilError(f"{place}: {key}: {message}")
+
+    for key in ("references", "targets", "methods", "states", "corrections", "solvers", "transfer",
+                "train_fraction", "seeds", "fit_on"):  # fmt: skip
+        values = getattr(experiment, key)
+        if not values:
+            fail(key, "the list is empty")
+        if len(set(values)) < len(values):
+            fail(key, "something stands twice")
+    known = {
+        "methods": METHODS.names(),
+        "corrections": CORRECTIONS.names(),
+        "solvers": SOLVERS.names(),
+        "sets": experiment.datasets,
+        "per_method": [*experiment.methods, "joint"],
+    }
+    for key, names in known.items():
+        for name in getattr(experiment, key):
+            if name not in names:
+                fail(key, f"'{name}' is unknown; {nearest(name, names)}")
+    if "joint" in experiment.methods:
+        fail("methods", "'joint' has one state and nothing to correct; write joint: true")
+    for value in experiment.states:
+        if value < 2:
+            fail("states", f"{value} states leave nothing to correct; at least 2")
+    for share in experiment.train_fraction:
+        if not 0 < share <= 1:
+            fail("train_fraction", f"{share} is not in (0, 1]")
+    for seed in experiment.seeds:
+        if seed < 0:
+            fail("seeds", f"{seed} is below 0")
+    for key, least in (("draws", 1), ("resamples", 100)):
+        if getattr(experiment, key) < least:
+            fail(key, f"{getattr(experiment, key)} is too few; at least {least}")
+    for method in experiment.methods:
+        training_recipe(method, experiment.kind)
+
+
+def training_recipe(method: str, kind: str) -> str:
+    """The recipe that trains a method."""
+    name = f"{default_recipe(method, 32).removesuffix('-32')}-{kind}"
+    if name not in recipe_names():
+        raise TransilError(f"method '{method}' has no recipe '{name}'")
+    return name

@@ -1,0 +1,49 @@
+"""`run`: plan, train, study, report; what is done already is not done again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from transil.errors import TransilError
+from transil.experiment.local import Tell, run_local
+from transil.experiment.plan import Plan
+from transil.experiment.results import Failure, Results
+from transil.experiment.studies import study
+from transil.files import locked, told
+
+# execute(tasks of a plan, tell): what failed
+Execute = Callable[[Plan, Tell | None], list[Failure]]
+
+
+def local_executor(processes: int | None = None, together: int | None = None) -> Execute:
+    """Runs on this machine (see `run_local`)."""
+    return lambda plan, tell: run_local(
+        plan.tasks, processes=processes, together=together, tell=tell
+    )
+
+
+def run_experiment(
+    plan: Plan, *, execute: Execute | None = None, tell: Tell | None = None
+) -> Results:
+    """Train what is missing, study all scores, and write results.json to the plan's folder."""
+    with told(f"cannot write {plan.folder}"):
+        plan.folder.mkdir(parents=True, exist_ok=True)
+    busy = f"{plan.folder}: another process is working on this experiment; wait for it, or stop it"
+    with locked(plan.folder / ".experiment.lock", busy):
+        failures = (execute or local_executor())(plan, tell)
+        results = study(plan, tell)
+        known = {failure.what for failure in failures}
+        others = [f for f in results.failures if f.what not in known]
+        results = replace(results, failures=[*failures, *others])
+        results.save(plan.folder)
+        return results
+
+
+def load_results(folders: list[str | os.PathLike[str]]) -> list[Results]:
+    """The results of finished experiments, from files alone."""
+    if not folders:
+        raise TransilError("no results folder is given")
+    return [Results.load(Path(folder)) for folder in folders]

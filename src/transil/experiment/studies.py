@@ -1,0 +1,384 @@
+"""Studies of score stores alone: fit, transfer, correct, compare. Nothing here trains.
+
+Banks are kept in the results folder and fitted again only when the scores or settings change.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transil.correction.bank import Bank
+from transil.correction.fitting import fit
+from transil.correction.layers import correct_groups
+from transil.correction.transfers import transfer
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.run_folder import RunFolder
+from transil.errors import TransilError
+from transil.evaluation import evaluate
+from transil.experiment.bootstrap import Bootstrap, Hits
+from transil.experiment.controls import align, shift
+from transil.experiment.plan import Plan, Task
+from transil.experiment.results import (
+    Ablation,
+    Cell,
+    Detail,
+    Failure,
+    Joint,
+    Pairs,
+    Results,
+    Setting,
+    Single,
+)
+from transil.files import digest
+from transil.metrics import Metrics, state_metrics
+from transil.scores import ScoreStore
+
+# pairs(state) gives (alpha, beta), each (state,): what is applied to the groups of a state.
+PairsOf = Callable[[int], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A target's test scores, read once, and its raw hits."""
+
+    setting: Setting
+    task: Task
+    store: ScoreStore
+    raw: list[Hits]  # of states 1..S
+    bootstrap: Bootstrap
+
+    def hits(self, pairs: PairsOf) -> list[Hits]:
+        """Which test images of each state are predicted right after correction."""
+        found = [self.raw[0]]
+        for state in range(2, self.store.schedule.states + 1):
+            data = self.store.get("test", state)
+            scores = correct_groups(data.scores, *pairs(state), self.store.schedule, state)
+            found.append(scores.argmax(axis=1) == data.columns)
+        return found
+
+
+def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Results:
+    """All studies of an experiment; parts whose runs are missing are reported as failures."""
+    experiment = plan.experiment
+    results = Results(experiment.name, facts=facts(plan))
+    combos = list(itertools.product(experiment.seeds, experiment.states, experiment.methods))
+    for number, (seed, states, method) in enumerate(combos):
+        if tell is not None:
+            tell(number / len(combos), f"{method}, {states} states, seed {seed}")
+        banks = {}
+        for name, solver in itertools.product(experiment.corrections, experiment.solvers):
+            bank, path = fitted(plan, results, method, states, seed, name, solver)
+            if bank is not None:
+                banks[name, solver] = bank, path
+                results.pairs.append(last_pairs(bank, method, states, seed))
+        for target, fraction in itertools.product(experiment.targets, experiment.train_fraction):
+            setting = Setting(target, method, states, fraction, seed)
+            opened = open_target(plan, results, setting)
+            if opened is not None:
+                study_target(plan, results, opened, banks)
+    for target, seed in itertools.product(experiment.targets, experiment.seeds):
+        if experiment.joint:
+            add_joint(plan, results, target, seed)
+    return results
+
+
+def fitted(
+    plan: Plan, results: Results, method: str, states: int, seed: int, correction: str, solver: str
+) -> tuple[Bank | None, Path]:
+    """The pairs of all references, from the file where it is of the same scores and settings."""
+    stores, names = [], []
+    path = plan.folder / "banks" / f"{method}-s{states}-{correction}-{solver}-seed{seed}.json"
+    for name in plan.experiment.references:
+        task = plan.task(name, method, states, 1.0, seed)
+        store = open_store(task, method, results)
+        if store is not None:
+            stores.append(joined(store, plan.experiment.fit_on, name))
+            names.append(name)
+    if not stores:
+        return None, path
+    sources = [store.fingerprint() for store in stores]
+    if path.exists():
+        bank = Bank.load(path)
+        if [(r.name, r.source) for r in bank.references] == list(zip(names, sources, strict=True)):
+            return bank, path
+    bank = fit(stores, split="fit", names=names, correction=correction, solver=solver)
+    bank.save(path)
+    return bank, path
+
+
+def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
+    """A store whose split 'fit' holds the rows of several splits."""
+    made = ScoreStore(store.schedule, method=store.method, dataset=name, kind=store.kind)
+    for state in store.require(splits[0]):
+        parts = [store.get(split, state) for split in splits]
+        made.put(
+            "fit",
+            state,
+            np.concatenate([part.scores for part in parts]) if len(parts) > 1 else parts[0].scores,
+            np.concatenate([part.labels for part in parts]),
+        )
+    return made
+
+
+def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
+    """The scores of a finished run; one that is not is noted as a failure."""
+    if task.status != "done":
+        failure = Failure(task.name, "the run is not finished", str(task.folder))
+        if failure not in results.failures:
+            results.failures.append(failure)
+        return None
+    return ScoreStore.open(RunFolder(task.folder).scores_path(method))
+
+
+def open_target(plan: Plan, results: Results, setting: Setting) -> Target | None:
+    """The target's scores, its raw hits, and resamples of its test images."""
+    task = plan.task(setting.target, setting.method, setting.states, setting.fraction, setting.seed)
+    store = open_store(task, setting.method, results)
+    if store is None:
+        return None
+    raw, labels = [], None
+    for state in store.require("test"):
+        data = store.get("test", state)
+        if labels is not None and not np.array_equal(data.labels[: len(labels)], labels):
+            raise TransilError(f"{store.name}: the test images of states are not nested")
+        labels = data.labels
+        raw.append(data.scores.argmax(axis=1) == data.columns)
+    boot = _bootstrap(len(raw[-1]), plan.experiment.resamples)
+    return Target(setting, task, store, raw, boot)
+
+
+def study_target(
+    plan: Plan, results: Results, target: Target, banks: dict[tuple[str, str], tuple[Bank, Path]]
+) -> None:
+    """Raw, controls, transfers and bounds of one target."""
+    experiment = plan.experiment
+    first = experiment.solvers[0]
+    add = Adder(plan, results, target)
+    add("raw", "raw", None)
+    for name, pairs in controls(target).items():
+        add("control", name, pairs)
+    allowed = plan.references_of(target.setting.target)
+    for (name, solver), (whole, path) in banks.items():
+        there = [r.name for r in whole.references if r.name in allowed]
+        if not there:
+            continue
+        bank = whole.subset(there)
+        for how in experiment.transfer:
+            looks = target.store if how == "oracle" else None
+            chosen = transfer(bank, how, target=looks)
+            kind = "bound" if how == "oracle" else "transfer"
+            add(kind, name, applied(chosen), solver, how, there, path)
+        if experiment.own_bound and target.setting.fraction == 1.0:
+            own = fit(
+                joined(target.store, ["val"], "own"), split="fit", correction=name, solver=solver
+            )
+            add("bound", name, applied(own), solver, "own", [target.setting.target])
+        if target.setting.fraction == 1.0:
+            add.singles(bank, name, solver)
+            if experiment.ablation and name == "adbic" and solver == first:
+                add.ablation(bank, name, solver)
+
+
+class Adder:
+    """Adds cells of one target to the results."""
+
+    def __init__(self, plan: Plan, results: Results, target: Target) -> None:
+        self.plan, self.results, self.target = plan, results, target
+        self.raw_average = average(target.raw)
+
+    def __call__(
+        self,
+        kind: str,
+        name: str,
+        pairs: PairsOf | None,
+        solver: str | None = None,
+        how: str | None = None,
+        references: Sequence[str] = (),
+        bank: Path | None = None,
+    ) -> None:
+        """One cell, and its details for figures."""
+        target = self.target
+        hits = target.raw if pairs is None else target.hits(pairs)
+        low = high = gain = None
+        if pairs is not None:
+            gain = average(hits) - self.raw_average
+            low, high = target.bootstrap.interval(target.raw[1:], hits[1:])
+        folder = self.plan.folder
+        self.results.cells.append(
+            Cell(
+                target.setting, kind, name, solver, how, list(references),
+                [float(h.mean()) for h in hits], average(hits), gain, low, high,
+                target.task.folder.relative_to(folder).as_posix(),
+                None if bank is None else bank.relative_to(folder).as_posix(),
+            )
+        )  # fmt: skip
+        self.results.details.append(detail(target, name, solver, how, pairs, hits))
+
+    def singles(self, bank: Bank, name: str, solver: str) -> None:
+        """Each reference alone: a column of the transfer matrix."""
+        for reference in bank.references:
+            hits = self.target.hits(applied(bank.subset([reference.name])))
+            self.results.singles.append(
+                Single(self.target.setting, name, solver, reference.name, average(hits),
+                       average(hits) - self.raw_average)
+            )  # fmt: skip
+
+    def ablation(self, bank: Bank, name: str, solver: str) -> None:
+        """R = 1..all references; every choice of R, or as many random ones as `draws` says."""
+        names = [reference.name for reference in bank.references]
+        random = np.random.default_rng([self.target.setting.seed, 7])
+        rows: list[tuple[int, float, float, int]] = []
+        for count in range(1, len(names) + 1):
+            choices = list(itertools.combinations(names, count))
+            if len(choices) > self.plan.experiment.draws:
+                picked = random.permutation(len(choices))[: self.plan.experiment.draws]
+                choices = [choices[i] for i in sorted(picked)]
+            values = [average(self.target.hits(applied(bank.subset(c)))) for c in choices]
+            rows.append((count, float(np.mean(values)), float(np.std(values)), len(values)))
+        counts, means, stds, draws = (list(column) for column in zip(*rows, strict=True))
+        self.results.ablations.append(
+            Ablation(self.target.setting, name, solver, counts, means, stds, draws)
+        )
+
+
+def controls(target: Target) -> dict[str, PairsOf]:
+    """Corrections of the newest group that need neither references nor old images."""
+    schedule = target.store.schedule
+    run = RunFolder(target.task.folder)
+    found: dict[str, PairsOf] = {}
+
+    def newest(values: dict[int, tuple[float, float]]) -> PairsOf:
+        def pairs(state: int) -> tuple[Any, Any]:
+            alpha, beta = np.ones(state), np.zeros(state)
+            alpha[-1], beta[-1] = values[state]
+            return alpha, beta
+
+        return pairs
+
+    states = range(2, schedule.states + 1)
+    rows = {state: last_rows(run, target.setting.method, state) for state in states}
+    if all(value is not None for value in rows.values()):
+        found["align"] = newest(
+            {s: align(rows[s][: schedule.columns(s)], schedule, s) for s in states}
+        )
+    if set(states) <= set(target.store.states("train")):
+        found["shift"] = newest(
+            {s: shift(target.store.get("train", s), schedule, s) for s in states}
+        )
+    return found
+
+
+def last_rows(run: RunFolder, method: str, state: int) -> Any:
+    """The rows of the last layer that make a method's scores, or None where lengths mean nothing."""
+    tensors = Checkpoint.load(run.state_path(state)).tensors
+    if "net.head.eta" in tensors:  # a cosine head ignores lengths
+        return None
+    key = "kept.first.weight" if method in ("ft+", "siw") else "net.head.weight"
+    rows = tensors[key].double().numpy()
+    if method == "siw":  # standardised rows all have one length: there is nothing to align
+        return None
+    return rows
+
+
+def detail(
+    target: Target,
+    name: str,
+    solver: str | None,
+    how: str | None,
+    pairs: PairsOf | None,
+    hits: list[Hits],
+) -> Detail:
+    """The last state's scores per group, and the accuracy of each group in each state."""
+    schedule, last = target.store.schedule, target.store.schedule.states
+    data = target.store.get("test", last)
+    scores = data.scores
+    if pairs is not None:
+        scores = correct_groups(scores, *pairs(last), schedule, last)
+    metrics = state_metrics(scores, data.columns, schedule, last)
+    group = schedule.group_of_column(last)[data.columns]
+    matrix: list[list[float | None]] = []
+    for state, right in enumerate(hits, start=1):
+        of = group[: len(right)]
+        matrix.append(
+            [float(right[of == k].mean()) if (of == k).any() else None for k in range(1, state + 1)]
+        )
+    return Detail(
+        target.setting, name, solver, how, metrics.mean_score, metrics.score_deviation, matrix
+    )
+
+
+def applied(bank: Bank) -> PairsOf:
+    """What a bank applies to the groups of each state."""
+
+    def pairs(state: int) -> tuple[Any, Any]:
+        made = bank.applied(state)
+        return made.alpha, made.beta
+
+    return pairs
+
+
+def average(hits: Sequence[Hits]) -> float:
+    """Average incremental accuracy, states 2..S."""
+    return float(np.mean([h.mean() for h in hits[1:]]))
+
+
+def last_pairs(bank: Bank, method: str, states: int, seed: int) -> Pairs:
+    """Alpha and beta of the last state, for each reference."""
+    made = [bank.correction.applied(r.pairs, states) for r in bank.references]
+    return Pairs(
+        method, states, seed, bank.correction.name, bank.solver or "",
+        [r.name for r in bank.references],
+        [p.alpha.tolist() for p in made], [p.beta.tolist() for p in made],
+    )  # fmt: skip
+
+
+def add_joint(plan: Plan, results: Results, target: str, seed: int) -> None:
+    """The accuracy of the model that learned all classes at once."""
+    task = plan.task(target, "joint", 1, 1.0, seed)
+    store = open_store(task, "joint", results)
+    if store is not None:
+        metrics: Metrics = evaluate(store)
+        where = task.folder.relative_to(plan.folder).as_posix()
+        results.joints.append(Joint(target, seed, metrics.states[-1].accuracy, where))
+
+
+_kept: dict[tuple[int, int], Bootstrap] = {}
+
+
+def _bootstrap(images: int, resamples: int) -> Bootstrap:
+    """Targets with as many test images share their resamples, which take a second to draw."""
+    if (images, resamples) not in _kept:
+        _kept.clear()
+        _kept[images, resamples] = Bootstrap(images, resamples)
+    return _kept[images, resamples]
+
+
+def facts(plan: Plan) -> dict[str, Any]:
+    """How the results were made."""
+    from transil.provenance import versions
+
+    sets = {
+        name: {
+            "classes": images.classes,
+            "size": images.size,
+            "images": {split: len(data) for split, data in images.splits.items()},
+            "fingerprint": images.fingerprint[:16],
+        }
+        for name, images in plan.images.items()
+    }
+    return {
+        "recipe": plan.experiment.to_dict(),
+        "recipe_digest": digest(plan.experiment.to_dict())[:16],
+        "solvers": list(plan.experiment.solvers),
+        "limits": list(plan.experiment.limits),
+        "data_sets": sets,
+        "classes_in_common": plan.overlaps(),
+        "references_of": {t: plan.references_of(t) for t in plan.experiment.targets},
+        "versions": versions(),
+    }

@@ -1,0 +1,211 @@
+"""The results of one or several experiments, merged and put in order for tables and figures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from transil.errors import TransilError
+from transil.report.names import KINDS, RANKS, Line
+
+if TYPE_CHECKING:
+    from transil.experiment.results import (
+        Ablation,
+        Cell,
+        Detail,
+        Failure,
+        Joint,
+        Pairs,
+        Results,
+        Single,
+    )
+
+T = TypeVar("T")
+Place = tuple[str, str, int, float]  # target, method, states, fraction: a setting without its seed
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The cells of one line at one place, over the seeds; shares between 0 and 1.
+
+    The interval is the mean of the seeds' intervals: the seeds share the test images, so that
+    their errors are not independent, and a narrower one would promise too much.
+    """
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def average(self) -> float:
+        return statistics.fmean(c.average for c in self.cells)
+
+    @property
+    def std(self) -> float | None:
+        """Over seeds; None where there is only one."""
+        return deviation([c.average for c in self.cells])
+
+    @property
+    def gain(self) -> float | None:
+        return mean_or_none([c.gain for c in self.cells])
+
+    @property
+    def low(self) -> float | None:
+        return mean_or_none([c.low for c in self.cells])
+
+    @property
+    def high(self) -> float | None:
+        return mean_or_none([c.high for c in self.cells])
+
+    @property
+    def accuracy(self) -> list[float]:
+        """Of each state, mean over seeds."""
+        return [statistics.fmean(v) for v in zip(*(c.accuracy for c in self.cells), strict=False)]
+
+
+class Study:
+    """One view of everything; where two results hold the same cell, the later one's is taken."""
+
+    def __init__(self, results: Sequence[Results]) -> None:
+        self.results = tuple(results)
+        if not any(_content(r) for r in self.results):
+            named = ", ".join(r.name for r in self.results)
+            raise TransilError(f"no results to report{f' in {named}' if named else ''}; "
+                               "run the experiment first")  # fmt: skip
+        cells: dict[Any, Cell] = {}
+        details: dict[Any, Detail] = {}
+        pairs: dict[Any, Pairs] = {}
+        ablations: dict[Any, Ablation] = {}
+        singles: dict[Any, Single] = {}
+        joints: dict[Any, Joint] = {}
+        failures: dict[Any, Failure] = {}
+        for r in self.results:
+            cells |= {(c.setting, line_of(c)): c for c in r.cells}
+            details |= {(d.setting, d.name, d.solver, d.transfer): d for d in r.details}
+            pairs |= {(p.method, p.states, p.seed, p.correction, p.solver): p for p in r.pairs}
+            ablations |= {(a.setting, a.correction, a.solver): a for a in r.ablations}
+            singles |= {(s.setting, s.correction, s.solver, s.reference): s for s in r.singles}
+            joints |= {(j.target, j.seed): j for j in r.joints}
+            failures |= {(f.what, f.reason): f for f in r.failures}
+        self.cells = list(cells.values())
+        self.details, self.pairs = list(details.values()), list(pairs.values())
+        self.ablations, self.singles = list(ablations.values()), list(singles.values())
+        self.joints, self.failures = list(joints.values()), list(failures.values())
+        self._index()
+
+    def _index(self) -> None:
+        settings = [c.setting for c in self.cells]
+        others = [x.setting for group in (self.ablations, self.singles) for x in group]
+        everything = settings + others
+        self.targets = unique([s.target for s in everything] + [j.target for j in self.joints])
+        self.methods = unique(s.method for s in everything)
+        self.states = sorted({s.states for s in everything})
+        self.fractions = sorted({s.fraction for s in everything}, reverse=True)
+        self.seeds = sorted({s.seed for s in everything})
+        told = [str(s) for r in self.results for s in as_list(r.facts.get("solvers"))]
+        self.solvers = unique(told + [c.solver for c in self.cells if c.solver])
+        self.references = unique(
+            [name for c in self.cells for name in c.references]
+            + [s.reference for s in self.singles]
+        )
+        self._summaries: dict[tuple[Place, Line], Summary] = {}
+        found: dict[tuple[Place, Line], list[Cell]] = {}
+        for c in self.cells:
+            found.setdefault((place_of(c.setting), line_of(c)), []).append(c)
+        for key, group in found.items():
+            self._summaries[key] = Summary(tuple(sorted(group, key=lambda c: c.setting.seed)))
+
+    def lines(self, fraction: float | None = None, method: str | None = None) -> list[Line]:
+        """All lines in the order of the paper's rows."""
+        lines = unique(
+            line
+            for place, line in self._summaries
+            if fraction in (None, place[3]) and method in (None, place[1])
+        )
+        order = {name: i for i, name in enumerate(self.solvers)}
+        return sorted(
+            lines,
+            key=lambda x: (
+                KINDS.index(x.kind) if x.kind in KINDS else len(KINDS),
+                x.transfer != "oracle" if x.kind == "bound" else 0,
+                RANKS.get(x.name, 1),
+                order.get(x.solver or "", -1),
+            ),
+        )
+
+    def get(self, place: Place, line: Line) -> Summary | None:
+        """What is known of a line at a place."""
+        return self._summaries.get((place, line))
+
+    def raw(self, place: Place) -> Summary | None:
+        """The uncorrected model."""
+        return next((self.get(place, x) for x in self.lines_at(place) if x.kind == "raw"), None)
+
+    def lines_at(self, place: Place) -> list[Line]:
+        """The lines that a place has."""
+        return [x for x in self.lines(place[3], place[1]) if (place, x) in self._summaries]
+
+    @property
+    def main(self) -> Line | None:
+        """The line that headlines and figures are about: adBiC, mean, the first solver."""
+        lines = [x for x in self.lines() if x.kind == "transfer"]
+        solver = self.solvers[0] if self.solvers else None
+        tests = (("name", "adbic"), ("transfer", "mean"), ("solver", solver))
+        for attribute, wanted in tests:
+            lines = [x for x in lines if getattr(x, attribute) == wanted] or lines
+        return lines[0] if lines else None
+
+    @property
+    def figure_states(self) -> int:
+        """The S of figures that show one only: the paper's 10, or the middle one."""
+        return 10 if 10 in self.states else self.states[len(self.states) // 2]
+
+    def columns(self, fraction: float) -> list[tuple[str, int]]:
+        """Targets and numbers of states that have a cell at this fraction."""
+        there = {(c.setting.target, c.setting.states) for c in self.cells
+                 if c.setting.fraction == fraction}  # fmt: skip
+        return [(t, s) for t in self.targets for s in self.states if (t, s) in there]
+
+    def limits(self) -> list[str]:
+        """What the experiments say about their own limits."""
+        return unique(str(x) for r in self.results for x in as_list(r.facts.get("limits")))
+
+
+def line_of(cell: Cell) -> Line:
+    """The row that a cell belongs to."""
+    return Line(cell.kind, cell.name, cell.solver, cell.transfer)
+
+
+def place_of(setting: Any) -> Place:
+    """A setting without its seed."""
+    return (setting.target, setting.method, setting.states, setting.fraction)
+
+
+def unique(items: Iterable[T]) -> list[T]:
+    """Each item once, in the order of its first appearance."""
+    return list(dict.fromkeys(items))
+
+
+def as_list(value: Any) -> list[Any]:
+    """Facts may hold one thing, several or none."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def mean_or_none(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known."""
+    known = [v for v in values if v is not None]
+    return statistics.fmean(known) if known else None
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """The sample's standard deviation; None of a single value."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def _content(results: Results) -> bool:
+    return bool(
+        results.cells or results.pairs or results.ablations or results.singles
+        or results.joints or results.failures
+    )  # fmt: skip
