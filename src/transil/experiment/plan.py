@@ -79,7 +79,7 @@ class Plan:
 
     def references_of(self, target: str) -> list[str]:
         """The references a target may use: those that share no class with it."""
-        return allowed_references(target, self.experiment.references, self.images)
+        return references_of(self.experiment, target, self.images)
 
     def overlaps(self) -> dict[str, list[str]]:
         """The classes that pairs of sets have in common, 'target / reference'."""
@@ -126,7 +126,7 @@ def make_plan(
             given.setdefault("size", 256)
         images[name] = open_images(settings["path"], **given)
     for target in experiment.targets:
-        if not allowed_references(target, experiment.references, images):
+        if not references_of(experiment, target, images):
             raise TransilError(
                 f"{experiment.name}: target '{target}' has no reference; each one is the target "
                 "itself or shares classes with it"
@@ -137,6 +137,13 @@ def make_plan(
         for task in [make_task(experiment, *wanted, sets=sets, images=images, folder=folder)]
     }
     return Plan(experiment, folder, images, tuple(tasks.values()))
+
+
+def references_of(experiment: Experiment, target: str, images: Mapping[str, Images]) -> list[str]:
+    """The references a target may use."""
+    if experiment.allow_overlap:
+        return [name for name in experiment.references if name != target]
+    return allowed_references(target, experiment.references, images)
 
 
 def wanted_runs(experiment: Experiment) -> Iterable[tuple[str, str, int, float, int]]:

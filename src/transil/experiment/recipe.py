@@ -28,7 +28,8 @@ class Experiment:
     - `train_fraction`: shares of the targets' training images; references always have all;
     - `fit_on`: the reference's splits that pairs are fitted on;
     - `own_bound`: also fit on the target's own validation images, an upper bound;
-    - `ablation`: R = 1..R_max references, `draws` random choices of each.
+    - `ablation`: R = 1..R_max references, `draws` random choices of each;
+    - `allow_overlap`: a target may use references with which it shares classes (the paper does).
     """
 
     name: str
@@ -52,6 +53,7 @@ class Experiment:
     joint: bool = False
     own_bound: bool = False
     ablation: bool = False
+    allow_overlap: bool = False
     draws: int = 10
     resamples: int = 1000
     limits: tuple[str, ...] = ()
@@ -120,7 +122,6 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         "methods": METHODS.names(),
         "corrections": CORRECTIONS.names(),
         "solvers": SOLVERS.names(),
-        "sets": experiment.datasets,
         "per_method": [*experiment.methods, "joint"],
     }
     for key, names in known.items():

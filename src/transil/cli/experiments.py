@@ -1,0 +1,211 @@
+"""Commands on whole experiments: run, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transil.cli.output import (
+    note,
+    percent,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    stderr,
+)
+from transil.errors import TransilError
+
+if TYPE_CHECKING:
+    from transil.experiment.plan import Plan
+    from transil.experiment.results import Results
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this file."""
+    app.command("run", short_help="A whole experiment, from images to a report.")(run_command)
+    app.command("report", short_help="Tables and figures of experiments.")(report_command)
+
+
+def run_command(
+    recipe: Annotated[
+        str, typer.Argument(help="A recipe: a .yaml file, or a name such as 'demo' or 'real-32'.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The results folder.")],
+    plan_only: Annotated[
+        bool, typer.Option("--plan", help="Show what would run and what is done; run nothing.")
+    ] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where data sets lie; else $TRANSIL_DATA or ./data.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Default: one per GPU, or one per CPU core.")
+    ] = None,
+    gpus_per_run: Annotated[
+        float, typer.Option(min=0.1, max=1.0, help="0.5 puts two runs on a GPU.")
+    ] = 0.5,
+    executor: Annotated[
+        str, typer.Option(help="'local', or 'ray': the same on a cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; else a Ray is started here.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Cells, or the plan, as JSON.")] = False,
+) -> int:
+    """Train references and targets, fit, transfer, evaluate and report: one recipe, one command.
+
+    Every training is done once; the same command again does what is missing. A run that fails does
+    not stop the others; it is named at the end, and the exit code is 1.
+
+    \b
+    Examples:
+      transil run demo -o results/
+      transil run real-32 --data-dir path/to/sets -o results/ --plan
+      transil run recipe.yaml -o results/ --gpus-per-run 0.5
+      transil run recipe.yaml -o /shared/results --executor ray --address auto
+    """
+    from transil.experiment.plan import make_plan
+    from transil.experiment.recipe import load_experiment
+    from transil.experiment.running import run_experiment
+    from transil.report import write_report
+
+    execute = _executor(executor, address, processes, gpus_per_run)
+    experiment = load_experiment(recipe)
+    with progress_bar(1.0) as update:
+        plan = make_plan(experiment, output, data=data_dir, tell=lambda text: update(0.0, text))
+    if plan_only:
+        _show_plan(plan, as_json)
+        return 0
+    if not as_json:
+        note(f"{experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
+    with progress_bar(1.0) as update:
+        results = run_experiment(plan, execute=execute, tell=_teller(update))
+        update(1.0, "writing the report")
+        page = write_report(results, output) if results.cells else None
+    _show_results(results, page, as_json)
+    return 1 if results.failures else 0
+
+
+def report_command(
+    folders: Annotated[list[Path], typer.Argument(help="Results folders.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where it goes; else the first folder.")
+    ] = None,
+) -> None:
+    """Write tables, figures and the page again, from files alone; several folders in one report.
+
+    \b
+    Examples:
+      transil report results/
+      transil report results/ other-results/ -o both/
+    """
+    from transil.experiment.running import load_results
+    from transil.report import write_report
+
+    if output is None and len(folders) > 1:
+        raise TransilError("several results folders: name the report's own with -o")
+    found = load_results(list(folders))
+    page = write_report(found, output or folders[0])
+    say(f"report: {page}")
+
+
+def _executor(name: str, address: str | None, processes: int | None, gpus_per_run: float) -> Any:
+    from transil.experiment.plan import device_count
+    from transil.experiment.running import local_executor
+
+    if name == "ray":
+        from transil.experiment.cluster import ray_executor
+
+        # A cluster may have GPUs that this machine has not.
+        gpus = gpus_per_run if address is not None or device_count() else 0.0
+        return ray_executor(address, gpus_per_run=gpus)
+    if name != "local":
+        raise TransilError(f"executor '{name}' is unknown; there are: local, ray")
+    if address is not None:
+        raise TransilError("--address goes with --executor ray")
+    return local_executor(processes, max(1, round(1 / gpus_per_run)))
+
+
+def _teller(update: Any) -> Any:
+    """A bar on a terminal; elsewhere a line whenever a run is finished."""
+    last = [""]
+
+    def tell(share: float, text: str) -> None:
+        update(share, text)
+        head = text.split(";")[0]
+        if not stderr.is_terminal and "runs" in head and head != last[0]:
+            last[0] = head
+            note(text)
+
+    return tell
+
+
+def _left(plan: Plan) -> str:
+    done = sum(task.status == "done" for task in plan.tasks)
+    seconds = plan.seconds_left()
+    if done == len(plan.tasks):
+        return "all done already"
+    about = "" if seconds is None else f", about {_duration(seconds)} of training one by one"
+    return f"{done} done already{about}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _show_plan(plan: Plan, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "run": task.name,
+            "status": task.status,
+            "method": task.method,
+            "images": task.images,
+            "role": task.config.data.role,
+        }
+        for task in plan.tasks
+    ]
+    if as_json:
+        print_json({"runs": rows, "seconds_left": plan.seconds_left(), "overlaps": plan.overlaps()})
+        return
+    cells = [[r["run"], r["status"], f"{r['images']:,}"] for r in rows]
+    print_table(f"{plan.experiment.name}: runs", ["run", "status", "images to see"], cells)
+    for target in plan.experiment.targets:
+        say(f"references of {target}: {', '.join(plan.references_of(target))}")
+    for pair, classes in plan.overlaps().items():
+        used = "used all the same" if plan.experiment.allow_overlap else "not used"
+        say(f"{used}: {pair} share {len(classes)} classes")
+    say(f"{len(rows)} runs, {_left(plan)}")
+
+
+def _show_results(results: Results, page: Path | None, as_json: bool) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        print_json(asdict(results))
+        return
+    rows = []
+    for cell in results.cells:
+        s = cell.setting
+        label = " ".join(x for x in (cell.name, cell.solver, cell.transfer) if x)
+        part = "" if s.fraction == 1.0 else f", {s.fraction:g} of the images"
+        gain = ["", ""]
+        if cell.gain is not None and cell.low is not None and cell.high is not None:
+            gain = [
+                percent(cell.gain, sign=True),
+                f"{percent(cell.low, sign=True)} .. {percent(cell.high, sign=True)}",
+            ]
+        where = f"{s.target}, {s.method}, S={s.states}, seed {s.seed}{part}"
+        rows.append([where, label, percent(cell.average), *gain])
+    headings = ["target", "correction", "average", "gain", "95 % interval"]
+    if rows:
+        print_table("average incremental accuracy, percent, states 2..S", headings, rows)
+    for failure in results.failures:
+        note(f"failed: {failure.what}: {failure.reason}")
+        for line in failure.log.splitlines():
+            note(f"    {line}")
+    if page is not None:
+        say(f"report: {page}")

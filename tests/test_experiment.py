@@ -1,0 +1,319 @@
+"""Whole experiments: recipes, plans, studies, and the same tables however they were interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transil import Schedule
+from transil.data import Images, ImageSplit
+from transil.engine.run_folder import RunFolder
+from transil.errors import TransilError
+from transil.experiment.bootstrap import Bootstrap
+from transil.experiment.controls import align, shift
+from transil.experiment.overlap import allowed_references, class_key, shared_classes
+from transil.experiment.plan import Plan, make_plan
+from transil.experiment.recipe import experiment_names, load_experiment
+from transil.experiment.results import Results
+from transil.experiment.running import local_executor, run_experiment
+from transil.store_files import checked_scores
+
+SMALL = """\
+references: [a, b]
+targets: [c, d]
+methods: [lwf, lucir, siw]
+states: [2, 4]
+transfer: [mean, oracle]
+kind: tiny
+ablation: true
+resamples: 200
+sets:
+  a: {path: "formula:radial?classes=4&train=10&test=5&size=16"}
+  b: {path: "formula:noise?classes=4&train=10&test=5&size=16"}
+  c: {path: "formula:strokes?classes=4&train=10&test=5&size=16"}
+  d: {path: "formula:strokes?classes=4&train=10&test=5&size=16&seed=1"}
+train: {epochs: 2, pad: 1}
+engine: {checkpoint_minutes: 0}
+"""
+
+
+def recipe(folder: Path, text: str = SMALL, **changes: str) -> str:
+    lines = [x for x in text.splitlines() if x.split(":")[0] not in changes]
+    path = folder / "small.yaml"
+    path.write_text("\n".join([*lines, *(f"{k}: {v}" for k, v in changes.items())]) + "\n")
+    return str(path)
+
+
+def plan_of(folder: Path, **changes: str) -> Plan:
+    return make_plan(load_experiment(recipe(folder, **changes)), folder / "results")
+
+
+# -- recipes -----------------------------------------------------------------------------------
+
+
+def test_the_experiments_of_the_package_can_be_read() -> None:
+    assert {
+        "demo",
+        "paper-table1",
+        "paper-table2",
+        "paper-table3",
+        "paper-places",
+        "real-32",
+    } == set(experiment_names())
+    for name in experiment_names():
+        experiment = load_experiment(name)
+        assert experiment.name == name
+    assert load_experiment("paper-table2").train_fraction == (0.5,)
+    assert load_experiment("paper-table3").draws == 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "[lwf]"}, "unknown key 'method'; did you mean 'methods'?"),
+        ({"methods": "[lvf]"}, "methods: 'lvf' is unknown; did you mean 'lwf'?"),
+        ({"methods": "[joint]"}, "write joint: true"),
+        ({"methods": "[]"}, "methods: the list is empty"),
+        ({"methods": "[lwf, lwf]"}, "methods: something stands twice"),
+        ({"states": "[1]"}, "1 states leave nothing to correct"),
+        ({"states": "[two]"}, "states is 'two', but must be a whole number"),
+        ({"solvers": "[newtn]"}, "did you mean 'newton'?"),
+        ({"corrections": "[adbick]"}, "did you mean 'adbic'?"),
+        ({"transfer": "[meen]"}, "did you mean 'mean'?"),
+        ({"train_fraction": "[2.0]"}, "2.0 is not in (0, 1]"),
+        ({"kind": "33"}, "kind is '33'"),
+        ({"seeds": "[-1]"}, "-1 is below 0"),
+        ({"fit_on": "[train]"}, "fit_on is 'train'"),
+        ({"draws": "0"}, "0 is too few"),
+    ],
+)
+def test_a_wrong_recipe_is_told_with_its_line(
+    tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    path = recipe(tmp_path, **changes)
+    text = Path(path).read_text().splitlines()
+    line = 1 + next(i for i, x in enumerate(text) if x.startswith(f"{next(iter(changes))}:"))
+    with pytest.raises(TransilError) as error:
+        load_experiment(path)
+    assert message in str(error.value)
+    assert f"line {line}" in str(error.value)
+
+
+def test_what_needs_the_images_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(TransilError, match="4 classes cannot be cut into 3 equal groups"):
+        plan_of(tmp_path, states="[3]")
+    with pytest.raises(TransilError, match="nowhere: no such folder or file"):
+        plan_of(tmp_path, targets="[nowhere]")
+    with pytest.raises(TransilError, match="target 'a' has no reference"):
+        plan_of(tmp_path, references="[a]", targets="[a]")
+    with pytest.raises(TransilError, match="unknown key 'train.epoch'"):
+        plan_of(tmp_path, train="{epoch: 3}")
+    assert not (tmp_path / "results").exists()
+
+
+# -- plans -------------------------------------------------------------------------------------
+
+
+def test_every_training_is_planned_once(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, methods="[ft, ft+, siw, lwf]", targets="[c, d, a]")
+    assert len(plan.tasks) == 4 * 2 * 2  # four sets, two trainings, two schedules
+    assert plan.task("c", "siw", 2, 1.0, 0) is plan.task("c", "ft+", 2, 1.0, 0)
+    assert len({task.name for task in plan.tasks}) == len(plan.tasks)
+    again = plan_of(tmp_path, methods="[ft, ft+, siw, lwf]", targets="[c, d, a]")
+    assert [t.name for t in again.tasks] == [t.name for t in plan.tasks]
+    roles = {task.dataset: task.config.data.role for task in plan.tasks}
+    assert roles == {"a": "reference", "b": "reference", "c": "target", "d": "target"}
+    assert plan.references_of("a") == ["b"]
+    assert all(task.status == "new" for task in plan.tasks)
+    assert (plan.seconds_left() or 0) > 0
+    # Another setting is another run, in another folder.
+    other = plan_of(tmp_path, methods="[ft, ft+, siw, lwf]", train="{epochs: 3, pad: 1}")
+    assert not {t.name for t in other.tasks} & {t.name for t in plan.tasks}
+
+
+def named(*names: str) -> Images:
+    split = ImageSplit(np.zeros((len(names), 2, 2, 3), np.uint8), np.arange(len(names)))
+    return Images("x", names, {"train": split}, "x")
+
+
+def test_sets_with_a_class_in_common_are_not_used() -> None:
+    images = {
+        "target": named("n01234567", "Red_Fox"),
+        "same-id": named("n01234567 kimono", "cat"),
+        "same-name": named("red fox", "dog"),
+        "apart": named("n01234568", "wolf"),
+    }
+    assert class_key("n01234567 kimono") == "n01234567"
+    assert shared_classes(images["target"], images["same-name"]) == ["red fox"]
+    assert allowed_references("target", images, images) == ["apart"]
+
+
+# -- controls and intervals --------------------------------------------------------------------
+
+
+def test_controls_from_their_definitions() -> None:
+    schedule = Schedule.from_sizes([2, 3])
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(5, 7))
+    alpha, beta = align(rows, schedule, 2)
+    norms = [float(np.sqrt((row**2).sum())) for row in rows]
+    assert alpha == pytest.approx(np.mean(norms[:2]) / np.mean(norms[2:]))
+    assert beta == 0.0
+    scores, labels = random.normal(size=(20, 5)), random.integers(2, 5, 20)
+    scores[:, 2:] += 3.0
+    alpha, beta = shift(checked_scores(scores, labels, schedule, 2, "x"), schedule, 2)
+    old = [scores[i, c] for i in range(20) for c in (0, 1)]
+    wrong = [scores[i, c] for i in range(20) for c in (2, 3, 4) if c != labels[i]]
+    assert alpha == 1.0
+    assert beta == pytest.approx(np.mean(old) - np.mean(wrong))
+    one = Schedule.from_sizes([4, 1])
+    assert shift(checked_scores(scores, np.full(20, 4), one, 2, "x"), one, 2)[1] == pytest.approx(
+        scores[:, :4].mean() - scores[:, 4].mean()
+    )
+
+
+@given(st.integers(20, 60), st.integers(0, 5))
+def test_an_interval_holds_the_gain(images: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sizes = [images // 2, images]
+    raw = [random.random(n) < 0.5 for n in sizes]
+    better = [h | (random.random(len(h)) < 0.3) for h in raw]
+    boot = Bootstrap(images, 300)
+    low, high = boot.interval(raw, better)
+    gain = np.mean([b.mean() - r.mean() for r, b in zip(raw, better, strict=True)])
+    assert low <= gain <= high
+    assert low >= 0.0  # nothing got worse
+    assert boot.interval(raw, raw) == (0.0, 0.0)
+
+
+def test_an_interval_has_the_width_of_theory() -> None:
+    """One state, gains of one image in ten: the standard error is sqrt(p (1 - p) / n)."""
+    raw = np.zeros(2000, dtype=bool)
+    better = np.arange(2000) % 10 == 0
+    low, high = Bootstrap(2000, 2000).interval([raw], [better])
+    assert (high - low) / 2 == pytest.approx(1.96 * np.sqrt(0.09 / 2000), rel=0.1)
+
+
+# -- from images to results --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results]:
+    """The small experiment without any interruption, in this process."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, run_experiment(plan_of(folder), execute=local_executor(0))
+
+
+def numbers(results: Results) -> dict[str, Any]:
+    """All that tables are made from."""
+    data = json.loads(json.dumps({k: [vars(x) for x in v] for k, v in vars(results).items()
+                                  if isinstance(v, list)}, default=vars))  # fmt: skip
+    assert isinstance(data, dict)
+    return data
+
+
+def test_results_of_the_small_experiment(whole: tuple[Path, Results]) -> None:
+    folder, results = whole
+    assert results.failures == []
+    keys = {(c.kind, c.name, c.transfer) for c in results.cells if c.setting.method == "lwf"}
+    assert keys == {
+        ("raw", "raw", None), ("control", "align", None), ("control", "shift", None),
+        ("transfer", "bic", "mean"), ("transfer", "adbic", "mean"),
+        ("bound", "bic", "oracle"), ("bound", "adbic", "oracle"),
+    }  # fmt: skip
+    # Lengths of rows mean nothing to a cosine head, nor to standardised rows.
+    assert not any(c.name == "align" for c in results.cells if c.setting.method != "lwf")
+    assert len(results.pairs) == 3 * 2 * 2
+    assert {a.setting.target for a in results.ablations} == {"c", "d"}
+    assert all(a.counts == [1, 2] and a.draws == [2, 1] for a in results.ablations)
+    by_key = {(c.setting, c.name, c.transfer): c for c in results.cells}
+    for single in results.singles:
+        assert single.gain == pytest.approx(
+            single.average - by_key[single.setting, "raw", None].average
+        )
+    for cell in results.cells:
+        assert (folder / "results" / cell.run / "run.json").exists()
+        assert cell.average == pytest.approx(np.mean(cell.accuracy[1:]))
+        if cell.bank is not None:
+            assert (folder / "results" / cell.bank).exists()
+        if cell.kind == "bound":  # the oracle is no worse than each reference alone
+            alone = [s.average for s in results.singles
+                     if (s.setting, s.correction) == (cell.setting, cell.name)]  # fmt: skip
+            assert cell.average >= max(alone) - 1e-9
+    assert numbers(Results.load(folder / "results")) == numbers(results)
+
+
+def test_nothing_is_done_twice(whole: tuple[Path, Results]) -> None:
+    folder, results = whole
+    runs = sorted((folder / "results" / "runs").rglob("*.safetensors"))
+    before = {path: path.stat().st_mtime_ns for path in runs}
+    banks = {p: p.stat().st_mtime_ns for p in (folder / "results" / "banks").iterdir()}
+    again = run_experiment(plan_of(folder), execute=local_executor(0))
+    assert numbers(again) == numbers(results)
+    assert {path: path.stat().st_mtime_ns for path in runs} == before
+    assert {p: p.stat().st_mtime_ns for p in banks} == banks
+
+
+def test_killed_three_times_gives_the_same_tables(
+    whole: tuple[Path, Results], tmp_path: Path
+) -> None:
+    path = recipe(tmp_path)
+    command = [sys.executable, "-m", "transil", "run", path, "-o", str(tmp_path / "results"),
+               "--processes", "2"]  # fmt: skip
+    for finished in (2, 9, 16):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        limit = time.monotonic() + 60
+        while count_finished(tmp_path / "results") < finished and time.monotonic() < limit:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert numbers(Results.load(tmp_path / "results")) == numbers(whole[1])
+
+
+def count_finished(folder: Path) -> int:
+    return sum(1 for _ in folder.glob("runs/*-s2-*/checkpoints/state-02.safetensors")) + sum(
+        1 for _ in folder.glob("runs/*-s4-*/checkpoints/state-04.safetensors")
+    )
+
+
+def test_a_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, states="[2]", per_method="{lucir: {train: {lr: 1.0e+30}}}")
+    results = run_experiment(plan, execute=local_executor(0))
+    assert {f.what.split("-")[1] for f in results.failures} == {"lucir"}
+    assert all("not a number in state 1" in f.reason for f in results.failures)
+    assert {c.setting.method for c in results.cells} == {"lwf", "siw"}
+
+
+def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    """Its run goes on from the checkpoint, in another process."""
+    plan = plan_of(tmp_path, methods="[lwf]", states="[2]", targets="[c]",
+                   train="{epochs: 30, pad: 1}")  # fmt: skip
+    killed: list[int] = []
+
+    def tell(share: float, text: str) -> None:
+        import multiprocessing
+
+        if not killed and share > 0.1:
+            victim = multiprocessing.active_children()[0]
+            assert victim.pid is not None
+            killed.append(victim.pid)
+            os.kill(victim.pid, signal.SIGKILL)
+
+    results = run_experiment(plan, execute=local_executor(2), tell=tell)
+    assert killed
+    assert results.failures == []
+    assert all(RunFolder(task.folder).finished() == 2 for task in plan.tasks)
