@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +319,39 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
     assert killed
     assert results.failures == []
     assert all(RunFolder(task.folder).finished() == 2 for task in plan.tasks)
+
+
+def test_ray_gives_the_same_tables_though_a_worker_dies(
+    whole: tuple[Path, Results], tmp_path: Path
+) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'transil[ray]')")
+    from transil.experiment.cluster import ray_executor
+
+    killed: list[int] = []
+
+    def tell(share: float, text: str) -> None:
+        if not killed and share > 0.3:
+            killed.extend(ray_workers()[:1])
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
+                 _node_ip_address="127.0.0.1")  # fmt: skip
+        try:
+            results = run_experiment(plan_of(tmp_path), execute=ray_executor(), tell=tell)
+        finally:
+            ray.shutdown()
+    assert killed
+    assert numbers(results) == numbers(whole[1])
+
+
+def ray_workers() -> list[int]:
+    """The processes that are training for Ray right now."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "cmdline").read_bytes().startswith(b"ray::run_task"):
+                found.append(int(folder.name))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,14 +35,15 @@ class Checkpoint:
             file.write(data)
 
     @classmethod
-    def load(cls, path: Path) -> Checkpoint:
-        """Read what `save` wrote."""
+    def load(cls, path: Path, only: Collection[str] | None = None) -> Checkpoint:
+        """Read what `save` wrote; with `only`, those of its tensors alone, where they are there."""
         from safetensors import SafetensorError, safe_open
 
         try:
             with told(f"cannot read {path}"), safe_open(path, "pt") as file:
                 facts = json.loads((file.metadata() or {})["transil"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                names = [n for n in file.keys() if only is None or n in only]  # noqa: SIM118
+                tensors = {name: file.get_tensor(name) for name in names}
                 return cls(tensors=tensors, **facts)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, TransilError):

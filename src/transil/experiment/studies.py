@@ -276,14 +276,13 @@ def controls(target: Target) -> dict[str, PairsOf]:
 
 def last_rows(run: RunFolder, method: str, state: int) -> Any:
     """The rows of the last layer that make a method's scores, or None where lengths mean nothing."""
-    tensors = Checkpoint.load(run.state_path(state)).tensors
-    if "net.head.eta" in tensors:  # a cosine head ignores lengths
-        return None
-    key = "kept.first.weight" if method in ("ft+", "siw") else "net.head.weight"
-    rows = tensors[key].double().numpy()
     if method == "siw":  # standardised rows all have one length: there is nothing to align
         return None
-    return rows
+    key = "kept.first.weight" if method == "ft+" else "net.head.weight"
+    tensors = Checkpoint.load(run.state_path(state), ("net.head.eta", key)).tensors
+    if "net.head.eta" in tensors:  # a cosine head ignores lengths
+        return None
+    return tensors[key].double().numpy()
 
 
 def detail(

@@ -29,8 +29,7 @@ def draw_evaluation(
     """
     if path.suffix.lower() not in FORMATS:
         raise TransilError(f"{path}: figures are {', '.join(FORMATS)}")
-    figure_class = _figure_class()
-    figure = figure_class(figsize=(10.5, 8.0), layout="constrained")
+    figure = figure_class()(figsize=(10.5, 8.0), layout="constrained")
     figure.suptitle(title.replace("$", r"\$"), fontsize=12)  # a dollar would begin mathematics
     top, bottom = figure.subfigures(2, 1)
     accuracy, scores = top.subplots(1, 2)
@@ -99,7 +98,8 @@ def _draw_matrices(figure: Any, results: Mapping[str, Metrics], schedule: Schedu
     figure.colorbar(image, ax=list(panels), label=f"accuracy (%), {schedule.seen[-1]} classes")
 
 
-def _figure_class() -> Any:
+def figure_class() -> Any:
+    """Matplotlib's figure, without its global state; an error that says how to get it."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:

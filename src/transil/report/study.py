@@ -155,11 +155,6 @@ class Study:
             lines = [x for x in lines if getattr(x, attribute) == wanted] or lines
         return lines[0] if lines else None
 
-    @property
-    def figure_states(self) -> int:
-        """The S of figures that show one only: the paper's 10, or the middle one."""
-        return 10 if 10 in self.states else self.states[len(self.states) // 2]
-
     def columns(self, fraction: float) -> list[tuple[str, int]]:
         """Targets and numbers of states that have a cell at this fraction."""
         there = {(c.setting.target, c.setting.states) for c in self.cells

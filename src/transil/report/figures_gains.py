@@ -1,0 +1,247 @@
+"""Table 1 as a picture, the number of references, and the transfer matrix."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from transil.report import names
+from transil.report.drawing import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PINK,
+    SKY,
+    TEXT,
+    Grid,
+    Picture,
+    finish,
+    method_style,
+    room,
+    short,
+)
+from transil.report.more_tables import ablation_groups, main_singles
+from transil.report.names import Line
+from transil.report.study import Study, place_of, unique
+
+TRANSFER_STYLES = ((ORANGE, "s"), (BLUE, "o"), (GREEN, "D"), (PINK, "^"))
+CONTROL_STYLES = ((GREY, "x"), (AMBER, "+"), (SKY, "1"))
+
+
+def gains_figure(study: Study) -> Picture | None:
+    """The gain of every correction and control, one panel per method and S."""
+    fraction = study.fractions[0] if study.fractions else 1.0
+    main = study.main
+    solver = main.solver if main else None
+    lines = [x for x in study.lines(fraction) if x.kind == "control"
+             or (x.kind == "transfer" and x.solver == solver)]  # fmt: skip
+    columns = study.columns(fraction)
+    if not lines or not columns:
+        return None
+    targets, all_states = unique(t for t, _ in columns), sorted({s for _, s in columns})
+    styles = _styles(lines)
+    height = max(0.9, len(targets) * (0.1 * len(lines) + 0.14))
+    labels = [short(names.target(t)) for t in targets]
+    grid = Grid(
+        len(study.methods), len(all_states), (2.7, height), left=0.45 + room(labels),
+        gap=(0.25, 0.3), legend=-(-len(lines) // 5),
+    )  # fmt: skip
+    handles: list[Any] = []
+    for r, method in enumerate(study.methods):
+        grid.row_name(r, names.method(method))
+        low = high = 0.0
+        for c, states in enumerate(all_states):
+            axes = grid.panels[r][c]
+            handles = []
+            for i, line in enumerate(lines):
+                shift = (i - (len(lines) - 1) / 2) * 0.72 / len(lines)
+                points = [
+                    (y + shift, 100 * s.gain, s)
+                    for y, t in enumerate(targets)
+                    if (s := study.get((t, method, states, fraction), line)) is not None
+                    and s.gain is not None
+                ]
+                xs = [p[1] for p in points]
+                down = [x - _bound(p[2].low, x) for x, p in zip(xs, points, strict=True)]
+                up = [_bound(p[2].high, x) - x for x, p in zip(xs, points, strict=True)]
+                colour, marker = styles[line]
+                handles.append(axes.errorbar(
+                    xs, [p[0] for p in points], xerr=np.clip([down, up], 0, None),
+                    fmt=marker, color=colour, markersize=4, elinewidth=1.1, capsize=1.5,
+                    markeredgewidth=1.2, label=line.label(),
+                ))  # fmt: skip
+                low = min([low, *(x - d for x, d in zip(xs, down, strict=True))])
+                high = max([high, *(x + u for x, u in zip(xs, up, strict=True))])
+            axes.axvline(0, color=TEXT, linewidth=0.7)
+            axes.grid(axis="x")
+            for y in range(1, len(targets)):
+                axes.axhline(y - 0.5, color=GREY, linewidth=0.4, alpha=0.4)
+            axes.set_ylim(len(targets) - 0.5, -0.5)
+            axes.set_yticks(range(len(targets)), labels if c == 0 else [""] * len(targets))
+            axes.tick_params(axis="y", length=0)
+            if r == 0:
+                axes.set_title(f"S = {states}")
+        for axes in grid.panels[r]:  # one scale per method, so that the S can be compared
+            margin = 0.05 * (high - low or 1.0)
+            axes.set_xlim(low - margin, high + margin)
+    grid.x_label("gain over the uncorrected model (points); the scale is that of each row")
+    grid.legend(handles, min(len(lines), 5))
+    return finish(
+        grid, "gains", "Table 1 as a picture: what is gained",
+        "Gain in average accuracy (points) over the uncorrected model, with 95 % intervals, for "
+        "each target, method and number of states. Right of the line is better. Crosses are "
+        "controls that need no reference: a transfer is worth its references where its dot lies "
+        "right of theirs.",
+    )  # fmt: skip
+
+
+def _styles(lines: list[Line]) -> dict[Line, tuple[str, str]]:
+    styles, used = {}, {"control": 0, "transfer": 0}
+    for line in lines:
+        choice = CONTROL_STYLES if line.kind == "control" else TRANSFER_STYLES
+        styles[line] = choice[used[line.kind] % len(choice)]
+        used[line.kind] += 1
+    return styles
+
+
+def _bound(share: float | None, otherwise: float) -> float:
+    return otherwise if share is None else 100 * share
+
+
+def ablation_figure(study: Study) -> Picture | None:
+    """Gain with R references, one panel per target and S."""
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    main = study.main
+    series: dict[tuple[str, int], dict[str, tuple[list[int], list[float], list[float]]]] = {}
+    for method in study.methods:
+        for group in ablation_groups(study, method):
+            place = place_of(group[0].setting)
+            raw = study.raw(place)
+            fit = (group[0].correction, group[0].solver)
+            wanted = (main.name, main.solver) if main else fit
+            known = unique((a.correction, a.solver) for a in study.ablations)
+            if raw is None or place[3] != study.fractions[0] or (wanted in known and fit != wanted):
+                continue
+            counts = sorted({n for a in group for n in a.counts})
+            at = [[(a.mean[a.counts.index(n)], a.std[a.counts.index(n)]) for a in group
+                   if n in a.counts] for n in counts]  # fmt: skip
+            series.setdefault((place[0], place[2]), {})[method] = (
+                counts,
+                [100 * (fmean(m for m, _ in values) - raw.average) for values in at],
+                [100 * fmean(s for _, s in values) for values in at],
+            )
+    if not series:
+        return None
+    targets = [t for t in study.targets if any(k[0] == t for k in series)]
+    all_states = sorted({k[1] for k in series})
+    methods = [m for m in study.methods if any(m in v for v in series.values())]
+    grid = Grid(len(targets), len(all_states), (2.8, 1.75), left=1.0, gap=(0.5, 0.35), legend=1)
+    for r, target in enumerate(targets):
+        grid.row_name(r, names.target(target))
+        for c, states in enumerate(all_states):
+            axes = grid.panels[r][c]
+            found = series.get((target, states), {})
+            for i, (method, (counts, gains, stds)) in enumerate(found.items()):
+                colour, marker = method_style(study.methods, method)
+                shift = 0.07 * (i - (len(found) - 1) / 2)
+                axes.errorbar(
+                    [n + shift for n in counts], gains, yerr=stds, color=colour, marker=marker,
+                    markersize=3.6, linewidth=1.1, capsize=1.8, elinewidth=0.9,
+                )  # fmt: skip
+            if not found:
+                axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes)
+            axes.axhline(0, color=TEXT, linewidth=0.7)
+            axes.grid()
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            axes.tick_params(labelbottom=r == len(targets) - 1)
+            if r == 0:
+                axes.set_title(f"S = {states}")
+            if c == 0:
+                axes.set_ylabel("gain (points)")
+    handles = []
+    for method in methods:
+        colour, marker = method_style(study.methods, method)
+        handles.append(Line2D([], [], color=colour, marker=marker, markersize=3.6,
+                              label=names.method(method)))  # fmt: skip
+    grid.x_label("number of references, R")
+    grid.legend(handles, min(len(handles), 6))
+    return finish(
+        grid, "table-3-references", "Table 3 as a picture: how many references are needed",
+        "Gain in average accuracy (points) over the uncorrected model with R references, mean and "
+        "standard deviation over random draws of them. A flat line means that one reference "
+        "does as well as many.",
+    )  # fmt: skip
+
+
+def transfer_figure(study: Study) -> Picture | None:
+    """The transfer matrix: what one reference alone gains on one target."""
+    singles = main_singles(study)
+    if not singles:
+        return None
+    from matplotlib.patches import Rectangle
+
+    references = [x for x in study.references if any(k[0] == x for k in singles)]
+    targets = [t for t in study.targets if any(k[1] == t for k in singles)]
+    methods = [m for m in study.methods if any(k[2] == m for k in singles)]
+    all_states = sorted({k[3] for k in singles})
+    rows, columns = [short(names.target(x)) for x in references], [short(names.target(x), 14)
+                                                                  for x in targets]  # fmt: skip
+    panel = (max(1.6, 0.46 * len(targets)), max(0.7, 0.24 * len(references)))
+    grid = Grid(
+        len(methods), len(all_states), panel, left=0.5 + room(rows), gap=(0.25, 0.3), right=1.15,
+        bottom=0.2 + 0.72 * room(columns, most=14), least=0,
+    )  # fmt: skip
+    most = max([1.0, *(abs(e.gain or 0.0) for e in singles.values())])
+    image: Any = None
+    for r, method in enumerate(methods):
+        grid.row_name(r, names.method(method))
+        for c, states in enumerate(all_states):
+            axes = grid.panels[r][c]
+            gains = np.full((len(references), len(targets)), np.nan)
+            for y, reference in enumerate(references):
+                for x, target in enumerate(targets):
+                    entry = singles.get((reference, target, method, states))
+                    if entry is None or entry.gain is None:
+                        axes.add_patch(
+                            Rectangle(
+                                (x - 0.5, y - 0.5),
+                                1,
+                                1,
+                                fill=False,
+                                hatch="////",
+                                edgecolor=GREY,
+                                linewidth=0,
+                            )
+                        )
+                        continue  # fmt: skip
+                    gains[y, x] = entry.gain
+                    axes.text(x, y, names.signed(entry.gain), ha="center", va="center", fontsize=7,
+                              color="#ffffff" if abs(entry.gain) > 0.6 * most else INK)  # fmt: skip
+            image = axes.imshow(gains, vmin=-most, vmax=most, cmap="RdBu", aspect="auto",
+                                interpolation="nearest")  # fmt: skip
+            axes.set_yticks(range(len(references)), rows if c == 0 else [""] * len(rows))
+            last = r == len(methods) - 1
+            axes.set_xticks(range(len(targets)), columns if last else [""] * len(columns),
+                            rotation=45, ha="right", rotation_mode="anchor")  # fmt: skip
+            axes.tick_params(length=0)
+            for side in axes.spines.values():
+                side.set_visible(False)
+            if r == 0:
+                axes.set_title(f"S = {states}")
+    top, bottom = grid.panels[0][-1].get_position(), grid.panels[-1][-1].get_position()
+    box = (top.x1 + 0.25 / grid.width, bottom.y0, 0.14 / grid.width, top.y1 - bottom.y0)
+    bar = grid.figure.colorbar(image, cax=grid.figure.add_axes(box), label="gain (points)")
+    bar.outline.set_visible(False)
+    return finish(
+        grid, "transfer-matrix", "Transfer matrix: one reference alone",
+        "Gain in average accuracy (points) on each target (column) when the correction is fitted "
+        "on one reference only (row). Blue is better than the uncorrected model, red is worse; "
+        "hatched pairs were not allowed (shared classes, or the same data) or not run.",
+    )  # fmt: skip

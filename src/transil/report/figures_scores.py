@@ -1,0 +1,171 @@
+"""The paper's Figures 2 and 3: scores per group, and the pairs that correct them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from transil.report import names
+from transil.report.drawing import (
+    BLUE,
+    ORANGE,
+    TEXT,
+    Grid,
+    Picture,
+    finish,
+    method_style,
+    short,
+    whole_ticks,
+)
+from transil.report.study import Study, unique
+
+if TYPE_CHECKING:
+    from transil.experiment.results import Detail
+
+ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
+
+
+def shown_details(study: Study) -> dict[tuple[str, str, int], tuple[Detail, Detail]]:
+    """(target, method, S) to the details before and after: main correction, first seed."""
+    main = study.main
+    if main is None or not study.details:
+        return {}
+    fraction = max(d.setting.fraction for d in study.details)
+    raw_names = {c.name for c in study.cells if c.kind == "raw"} | {"raw"}
+    found: dict[tuple[str, str, int], dict[bool, Detail]] = {}
+    for d in sorted(study.details, key=lambda d: -d.setting.seed):  # the first seed comes last
+        s = d.setting
+        is_raw = d.name in raw_names and d.solver is None
+        is_main = (d.name, d.solver, d.transfer) == (main.name, main.solver, main.transfer)
+        if s.fraction == fraction and (is_raw or is_main):
+            found.setdefault((s.target, s.method, s.states), {})[is_raw] = d
+    order = sorted(found, key=lambda k: (_at(study.targets, k[0]), _at(study.methods, k[1]), k[2]))
+    return {k: (found[k][True], found[k][False]) for k in order if len(found[k]) == 2}
+
+
+def pick_states(states: list[int]) -> int:
+    """The S of a figure that shows one only: the paper's 10, or the middle one."""
+    return 10 if 10 in states else sorted(states)[len(states) // 2]
+
+
+def scores_figure(study: Study) -> Picture | None:
+    """Figure 2: mean score per group in the last state, before and after."""
+    found = shown_details(study)
+    if not found:
+        return None
+    states = pick_states(unique(k[2] for k in found))
+    found = {k: v for k, v in found.items() if k[2] == states}
+    targets, methods = unique(k[0] for k in found), unique(k[1] for k in found)
+    grid = Grid(len(methods), len(targets), (1.95, 1.65), left=0.95, gap=(0.42, 0.3), legend=1)
+    handles: list[Any] = []
+    for r, method in enumerate(methods):
+        grid.row_name(r, names.method(method))
+        for c, target in enumerate(targets):
+            axes = grid.panels[r][c]
+            details = found.get((target, method, states))
+            if details is None:
+                _empty(axes)
+                continue
+            handles = [
+                _scores(axes, d, colour, marker, label, shift)
+                for d, colour, marker, label, shift in (
+                    (details[0], ORANGE, "o", "uncorrected", -0.13),
+                    (details[1], BLUE, "s", "corrected", 0.13),
+                )
+            ]
+            axes.axhline(0, color=TEXT, linewidth=0.6)
+            axes.grid(axis="y")
+            whole_ticks(axes.xaxis, states)
+            if r == 0:
+                axes.set_title(short(names.target(target), 20))
+            if r < len(methods) - 1:
+                axes.tick_params(labelbottom=False)
+            if c == 0:
+                axes.set_ylabel("score")
+    grid.x_label("group of classes (the newest is last)")
+    grid.legend(handles, 2)
+    main = study.main
+    label = main.label() if main else ""
+    return finish(
+        grid, "figure-2", "Figure 2: scores per group of classes",
+        f"Mean score of each group of classes over all test images in the last state (S = {states})"
+        f", before and after {label}; bars are standard deviations. The mean over the groups is "
+        "taken out, since predictions do not depend on a common shift. Groups that stand higher "
+        f"are favoured; a fair model's dots lie on one level.{_seed_note(study)}",
+    )  # fmt: skip
+
+
+def _scores(axes: Any, d: Detail, colour: str, marker: str, label: str, shift: float) -> Any:
+    groups = np.arange(1, len(d.mean_score) + 1)
+    mean = np.array(d.mean_score) - np.mean(d.mean_score)
+    return axes.errorbar(
+        groups + shift, mean, yerr=d.score_deviation, fmt=marker, markersize=3.4, capsize=1.6,
+        elinewidth=1.0, capthick=1.0, color=colour, label=label,
+    )  # fmt: skip
+
+
+def pairs_figure(study: Study) -> Picture | None:
+    """Figure 3: alpha and beta per group in the last state, mean and spread over references."""
+    main = study.main
+    kinds = unique((p.correction, p.solver) for p in study.pairs)
+    if not kinds:
+        return None
+    wanted = (main.name, str(main.solver)) if main else kinds[0]
+    kind = wanted if wanted in kinds else kinds[0]
+    seed = min(p.seed for p in study.pairs)
+    pairs = [p for p in study.pairs if (p.correction, p.solver) == kind and p.seed == seed]
+    if not pairs:
+        return None
+    all_states = sorted({p.states for p in pairs})
+    order = study.methods or unique(p.method for p in pairs)
+    methods = unique([m for m in order if any(p.method == m for p in pairs)]
+                     + [p.method for p in pairs])  # fmt: skip
+    grid = Grid(len(all_states), 2, (4.0, 1.9), left=1.05, gap=(0.75, 0.35), top=0.2, legend=1)
+    handles: list[Any] = []
+    for r, states in enumerate(all_states):
+        grid.row_name(r, f"S = {states}")
+        for c, letter in enumerate(("alpha", "beta")):
+            axes = grid.panels[r][c]
+            handles = []
+            for i, method in enumerate(methods):
+                colour, marker = method_style(methods, method)
+                values = [np.array(getattr(p, letter), dtype=float) for p in pairs
+                          if p.method == method and p.states == states]  # fmt: skip
+                values = [v for v in values if v.size]
+                mean = values[0].mean(axis=0) if values else np.empty(0)
+                std = values[0].std(axis=0) if values else np.empty(0)
+                shift = 0.16 * (i - (len(methods) - 1) / 2) * (1 if states > 5 else 0.6)
+                handles.append(axes.errorbar(
+                    np.arange(1, len(mean) + 1) + shift, mean, yerr=std, color=colour,
+                    marker=marker, markersize=3.6, linewidth=1.0, capsize=1.6, elinewidth=0.9,
+                    label=names.method(method),
+                ))  # fmt: skip
+            axes.axhline(1 - c, color=TEXT, linewidth=0.6, linestyle=":")
+            axes.grid(axis="y")
+            axes.set_ylabel(f"{ALPHA} (factor)" if c == 0 else "β (shift)")
+            whole_ticks(axes.xaxis, states)
+    grid.x_label("group of classes (the newest is last)")
+    grid.legend(handles, min(len(handles), 6))
+    counts = sorted({len(p.references) for p in pairs})
+    many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return finish(
+        grid, "figure-3", "Figure 3: what is transferred",
+        f"The pairs of {names.correction(kind[0])} ({kind[1]}) for the last state: factor {ALPHA} "
+        f"(left) and shift β (right) of each group, mean and standard deviation over {many} references. "
+        f"The dotted line is no correction ({ALPHA} = 1, β = 0). Short bars mean that "
+        "references agree, which is what makes a transfer possible.",
+    )  # fmt: skip
+
+
+def _seed_note(study: Study) -> str:
+    return " The first seed is shown." if len(study.seeds) > 1 else ""
+
+
+def _empty(axes: Any) -> None:
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes)
+
+
+def _at(items: list[str], item: str) -> int:
+    return items.index(item) if item in items else len(items)

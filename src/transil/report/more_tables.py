@@ -1,0 +1,131 @@
+"""The other tables: the number of references, and the transfer matrix."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from transil.report import names, paper
+from transil.report.study import Study, place_of, unique
+from transil.report.tables import MISSING, Entry, Row, Source, Table, differences, summary_entry
+
+if TYPE_CHECKING:
+    from transil.experiment.results import Ablation
+
+
+def ablation_table(study: Study) -> Table | None:
+    """The paper's Table 3: average accuracy with R references."""
+    if not study.ablations:
+        return None
+    counts = sorted({n for a in study.ablations for n in a.counts})
+    rows = []
+    several = len(unique((a.correction, a.solver) for a in study.ablations)) > 1
+    for method in study.methods:
+        for group in ablation_groups(study, method):
+            first = group[0]
+            target, _, states, fraction = place = place_of(first.setting)
+            label = f"{names.target(target)}, S = {states}"
+            label += f", {fraction:.0%} of the images" if fraction != 1.0 else ""
+            label += f", {names.correction(first.correction)} ({first.solver})" if several else ""
+            raw = study.raw(place)
+            sources = tuple(Source(c.setting.seed, c.run) for c in raw.cells) if raw else ()
+            entries = [summary_entry(raw) if raw else MISSING]
+            for n in counts:
+                means = [100 * a.mean[a.counts.index(n)] for a in group if n in a.counts]
+                stds = [100 * a.std[a.counts.index(n)] for a in group if n in a.counts]
+                draws = [a.draws[a.counts.index(n)] for a in group if n in a.counts]
+                known = None
+                if first.correction == "adbic" and fraction == 1.0:
+                    known = paper.with_references(method, target, states, n)
+                entries.append(
+                    MISSING
+                    if not means
+                    else Entry(
+                        fmean(means),
+                        fmean(stds) if max(draws) > 1 else None,
+                        gain=fmean(means) - 100 * raw.average if raw else None,
+                        paper=known[0] if known else None,
+                        paper_std=known[1] if known else None,
+                        sources=sources,
+                    )
+                )
+            rows.append(Row(names.method(method), label, tuple(entries), "ablation"))
+    draws = sorted({n for a in study.ablations for n in a.draws})
+    most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
+    notes = [f"Average accuracy in % with R references, mean over {most} random draws of them; ± "
+             "is the standard deviation over the draws (none where there is only one draw). Signed "
+             "numbers are points over the uncorrected model."]  # fmt: skip
+    if any(e.paper is not None for row in rows for e in row.entries):
+        notes.append(differences(study))
+    return Table(
+        "table-3",
+        "Table 3: how many references are needed",
+        "method, target",
+        (("", "raw"), *(("references", f"R = {n}") for n in counts)),
+        tuple(rows),
+        tuple(notes),
+    )
+
+
+def ablation_groups(study: Study, method: str) -> list[list[Ablation]]:
+    """The ablations of one method: one group per target, S, fraction and fit, over seeds."""
+    groups: dict[tuple[object, ...], list[Ablation]] = {}
+    for a in study.ablations:
+        if a.setting.method == method:
+            groups.setdefault((*place_of(a.setting), a.correction, a.solver), []).append(a)
+    order = sorted(groups, key=lambda k: (study.targets.index(str(k[0])), k[2], -float(str(k[3]))))
+    return [sorted(groups[k], key=lambda a: a.setting.seed) for k in order]
+
+
+def matrix_table(study: Study) -> Table | None:
+    """One reference alone on one target: the accuracy and what it gains."""
+    singles = main_singles(study)
+    if not singles:
+        return None
+    columns = [(t, s) for t in study.targets for s in study.states
+               if any(k[1] == t and k[3] == s for k in singles)]  # fmt: skip
+    references = [x for x in study.references if any(k[0] == x for k in singles)]
+    rows = []
+    for method in study.methods:
+        for reference in references:
+            found = [singles.get((reference, t, method, s), MISSING) for t, s in columns]
+            if any(e.value is not None for e in found):
+                rows.append(Row(names.method(method), names.target(reference), tuple(found)))
+    main = study.main
+    what = f"{names.correction(main.name)}" if main else "the correction"
+    return Table(
+        "transfer-matrix",
+        "Transfer matrix: one reference alone",
+        "method, reference",
+        tuple((names.target(t), f"S = {s}") for t, s in columns),
+        tuple(rows),
+        (
+            f"Average accuracy in % with {what} fitted on one reference only, and points over the "
+            "uncorrected model, mean over seeds. A dash: not allowed (the reference shares classes "
+            "with the target, or is the target) or not run.",
+        ),
+    )
+
+
+def main_singles(study: Study) -> dict[tuple[str, str, str, int], Entry]:
+    """(reference, target, method, S) to numbers: the main correction, all training images."""
+    pairs = unique((s.correction, s.solver) for s in study.singles)
+    if not pairs:
+        return {}
+    main = study.main
+    wanted = (main.name, main.solver) if main else pairs[0]
+    pair = wanted if wanted in pairs else pairs[0]
+    fraction = max(s.setting.fraction for s in study.singles)
+    found: dict[tuple[str, str, str, int], list[tuple[float, float]]] = {}
+    for s in study.singles:
+        if (s.correction, s.solver) == pair and s.setting.fraction == fraction:
+            key = (s.reference, s.setting.target, s.setting.method, s.setting.states)
+            found.setdefault(key, []).append((100 * s.average, 100 * s.gain))
+    entries = {}
+    for (reference, target, method, states), values in found.items():
+        raw = study.raw((target, method, states, fraction))
+        sources = tuple(Source(c.setting.seed, c.run) for c in raw.cells) if raw else ()
+        entries[reference, target, method, states] = Entry(
+            fmean(v[0] for v in values), gain=fmean(v[1] for v in values), sources=sources
+        )
+    return entries

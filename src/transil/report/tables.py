@@ -1,0 +1,234 @@
+"""Tables as plain data: what stands where, whatever it is written as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from transil.report import names, paper
+from transil.report.names import Line
+from transil.report.study import Place, Study, Summary, as_list, deviation
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a number came from."""
+
+    seed: int
+    run: str
+    bank: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number (all in %, gains in points) with what belongs to it; or a text."""
+
+    value: float | None = None
+    std: float | None = None
+    gain: float | None = None
+    low: float | None = None
+    high: float | None = None
+    paper: float | None = None
+    paper_std: float | None = None
+    best: bool = False  # of its block in its column
+    top: bool = False  # of the whole column
+    text: str | None = None
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval of the gain leaves out zero (or none is known)."""
+        if self.low is None or self.high is None:
+            return True
+        return self.low > 0 or self.high < 0
+
+
+MISSING = Entry()
+
+
+@dataclass(frozen=True)
+class Row:
+    """Entries of one line; rows of one block stand together."""
+
+    block: str
+    label: str
+    entries: tuple[Entry, ...]
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with two levels of column headings; `stub` heads the rows."""
+
+    name: str
+    title: str
+    stub: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def groups(self) -> Iterator[tuple[str, int]]:
+        """The upper headings and how many columns each spans."""
+        start = 0
+        for i in range(1, len(self.columns) + 1):
+            if i == len(self.columns) or self.columns[i][0] != self.columns[start][0]:
+                yield self.columns[start][0], i - start
+                start = i
+
+    def blocks(self) -> Iterator[tuple[str, list[Row]]]:
+        """Rows that stand together."""
+        start = 0
+        for i in range(1, len(self.rows) + 1):
+            if i == len(self.rows) or self.rows[i].block != self.rows[start].block:
+                yield self.rows[start].block, list(self.rows[start:i])
+                start = i
+
+
+def accuracy_table(study: Study, fraction: float) -> Table:
+    """The paper's Table 1 (all training images) or 2 (a share of them)."""
+    columns = study.columns(fraction)
+    several = len(study.solvers) > 1
+    rows: list[Row] = []
+    for method in study.methods:
+        lines = study.lines(fraction, method)
+        block = [
+            Row(
+                names.method(method),
+                "" if line.kind == "raw" else f"+ {line.label(several)}",
+                tuple(_entry(study, (t, method, s, fraction), line) for t, s in columns),
+                line.kind,
+            )
+            for line in lines
+        ]
+        rows += _mark(block, "best")
+    rows = _mark(rows, "top")
+    joint = _joint_row(study, columns) if fraction == 1.0 else None
+    share = "all training images" if fraction == 1.0 else f"{fraction:.0%} of the training images"
+    number = {1.0: "1", 0.5: "2"}.get(fraction, f"2, {fraction:g}")
+    return Table(
+        name=f"table-{number.replace(', ', '-').replace('.', '_')}",
+        title=f"Table {number}: average accuracy with {share}",
+        stub="method",
+        columns=tuple((names.target(t), f"S = {s}") for t, s in columns),
+        rows=(*rows, joint) if joint else tuple(rows),
+        notes=_notes(study, rows),
+    )
+
+
+def _entry(study: Study, place: Place, line: Line) -> Entry:
+    target, method, states, fraction = place
+    known = line.paper_name and paper.accuracy(method, target, states, fraction, line.paper_name)
+    summary = study.get(place, line)
+    if summary is None:
+        return MISSING  # the paper's number alone would look like one of ours
+    return replace(summary_entry(summary), paper=known or None)
+
+
+def summary_entry(summary: Summary) -> Entry:
+    """Our numbers of one line at one place."""
+    return Entry(
+        value=100 * summary.average,
+        std=percent(summary.std),
+        gain=percent(summary.gain),
+        low=percent(summary.low),
+        high=percent(summary.high),
+        sources=tuple(Source(c.setting.seed, c.run, c.bank) for c in summary.cells),
+    )
+
+
+def _joint_row(study: Study, columns: list[tuple[str, int]]) -> Row | None:
+    if not study.joints:
+        return None
+    entries = []
+    for i, (target, _) in enumerate(columns):
+        joints = sorted((j for j in study.joints if j.target == target), key=lambda j: j.seed)
+        # One model for all S: its number stands once, under the target's first S.
+        if not joints or (i and columns[i - 1][0] == target):
+            entries.append(MISSING if not joints else Entry(text=""))
+            continue
+        values = [100 * j.accuracy for j in joints]
+        sources = tuple(Source(j.seed, j.run) for j in joints)
+        entries.append(
+            Entry(fmean(values), deviation(values), paper=paper.joint(target), sources=sources)
+        )
+    return Row("Joint", "", tuple(entries), "joint")
+
+
+def _mark(rows: list[Row], mark: str) -> list[Row]:
+    """Set `mark` on the highest number of each column; bounds may not win, they look at more."""
+    changed = [list(row.entries) for row in rows]
+    for i in range(len(rows[0].entries) if rows else 0):
+        open_to = [j for j, row in enumerate(rows)
+                   if row.kind != "bound" and row.entries[i].value is not None]  # fmt: skip
+        if len(open_to) < 2:
+            continue
+        # Equal as printed is equal.
+        values = {j: round(rows[j].entries[i].value or 0.0, 1) for j in open_to}
+        for j in open_to:
+            if values[j] == max(values.values()):
+                changed[j][i] = (
+                    replace(changed[j][i], best=True)
+                    if mark == "best"
+                    else replace(changed[j][i], top=True)
+                )
+    return [replace(row, entries=tuple(e)) for row, e in zip(rows, changed, strict=True)]
+
+
+def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
+    notes = [
+        "Average accuracy in %, mean over states 2 to S, on the test images of the classes seen so "
+        "far. Signed numbers are points over the same model uncorrected; coloured where the 95 % "
+        "interval (paired bootstrap over test images) leaves out zero, grey where it does not.",
+        "Bold: the best of a method in its column; with a star: the best of the column. Bounds "
+        "(in italics) look at what a target may not have and are left out of this: the oracle at "
+        "test labels, own validation at images of past classes. "
+        "A dash stands for what was not run.",
+    ]
+    entries = [e for row in rows for e in row.entries]
+    if any(e.std is not None for e in entries):
+        notes.append(
+            "± is the standard deviation over seeds; intervals are the mean of the seeds' intervals."
+        )
+    if any(e.paper is not None for e in entries):
+        notes.append(differences(study))
+    return tuple(notes)
+
+
+def differences(study: Study) -> str:
+    """One sentence: what the paper did otherwise."""
+    told = [str(r.facts["differs"]) for r in study.results if r.facts.get("differs")]
+    if told:
+        return " ".join(dict.fromkeys(told))
+    here = []
+    pixels = _facts(study, "pixels")
+    if pixels:
+        here.append(f"{pixels} pixels")
+    counts = sorted({len(c.references) for c in study.cells if c.kind == "transfer"})
+    if counts:
+        low, high = counts[0], counts[-1]
+        here.append(f"{low} to {high} references" if low < high
+                    else names.count(low, "reference"))  # fmt: skip
+    epochs = _facts(study, "epochs")
+    if epochs:
+        here.append(f"epochs in a state: {epochs}")
+    text = ("The paper's numbers, in small print, are of ResNet-18 at 224 pixels with ten "
+            "references of 100 ImageNet classes each and its full training times")  # fmt: skip
+    return f"{text}; here: {', '.join(here)}." if here else f"{text}; ours may differ in each."
+
+
+def _facts(study: Study, key: str) -> str:
+    found: list[Any] = []
+    for r in study.results:
+        value = r.facts.get(key)
+        if isinstance(value, dict):
+            found += [f"{names.method(str(k))} {v}" for k, v in value.items()]
+        else:
+            found += as_list(value)
+    return ", ".join(dict.fromkeys(str(x) for x in found))
+
+
+def percent(share: float | None) -> float | None:
+    """A share as a percentage."""
+    return None if share is None else 100 * share
