@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from support import ok, run_transil
 from transil import ScoreStore
@@ -62,7 +65,9 @@ def test_curves_for_tensorboard(tmp_path: Path) -> None:
         (["--method", "lucir"], "is for method 'lwf', not for 'lucir'"),
         (["--recipe", "lwf-33"], "did you mean 'lwf-32'"),
         (["--states", "4"], "6 classes cannot be cut into 4 equal groups"),
-        (["--schedule", "2,4"], "give the number of states or a schedule"),
+        (["--schedule", "2,4"], "give --states or --schedule, one of the two"),
+        (["train.eval_resize=8"], "CentreCrop: 16 px of 8 px makes no sense"),
+        (["net.body=resnet18-224"], "needs images of at least 32 px, not 16"),
         (["--data", "nowhere"], "nowhere: no such folder or file"),
         (["--role", "boss"], "data.role is 'boss'"),
         (["--device", "tpu9"], "engine.device is 'tpu9'"),
@@ -97,3 +102,42 @@ def test_methods_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["recipes", "lucir-32"]) == 0
     assert "less_forget" in capsys.readouterr().out
     assert load_recipe("lucir-32")["method"] == "lucir"
+
+
+def image_folder(root: Path, size: int, test: bool) -> Path:
+    random = np.random.default_rng(0)
+    for split, count in (("train", 6), ("test", 2 if test else 0)):
+        for name in "abcd":
+            (root / split / name).mkdir(parents=True, exist_ok=True)
+            for number in range(count):
+                pixels = random.integers(0, 256, (size, size, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(root / split / name / f"{number}.png")
+    if not test:
+        shutil.rmtree(root / "test")
+    return root
+
+
+def test_a_set_without_test_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = image_folder(tmp_path / "set", 16, test=False)
+    base = ["train", "--data", str(folder), "--recipe", "ft-tiny", "--states", "2",
+            "train.epochs=1"]  # fmt: skip
+    assert run([*base, "-o", str(tmp_path / "a")]) == 0
+    assert "ft, validation images" in capsys.readouterr().out
+    assert run([*base, "-o", str(tmp_path / "b"), "data.val_per_class=0"]) == 0
+    assert "nothing to evaluate" in capsys.readouterr().out
+
+
+def test_images_are_those_that_the_record_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a recipe the images choose it, and it may want them in another size."""
+    folder = image_folder(tmp_path / "set", 80, test=True)
+    words = ["train", "--data", str(folder), "--method", "ft", "--states", "2", "-o",
+             str(tmp_path / "run"), "train.epochs=1", "train.first_epochs=1", "train.size=48",
+             "train.eval_resize=56", "net.body=convnet", "train.batch_size=8"]  # fmt: skip
+    assert run([*words, "data.size=72"]) == 0
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["config"]["data"]["size"] == record["data"]["pixels"] == 72
+    capsys.readouterr()
+    assert run(words) == 2  # 256 px by the recipe: other images
+    assert "data.size=72, now it is 256" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from transil.engine import RunConfig, load_recipe, recipe_names, resolve, train
 from transil.engine.config import TrainConfig
 from transil.engine.rates import drop_epochs, learning_rate, plateau_drops
 from transil.engine.recipes import default_recipe
+from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS
 from transil.settings import flatten, read_overrides, read_yaml
@@ -91,8 +93,7 @@ def test_rates_of_later_states() -> None:
 
 def test_every_method_has_the_three_recipes() -> None:
     for name in ("ft", "ft+", "siw", "lwf", "lwf-t", "lucir", "joint"):
-        cls = METHODS.find(name)
-        known = cls.family[0] if cls.family else name
+        known = METHODS.find(name).trained_as()
         for kind in ("224", "32", "tiny"):
             config = resolve(method=name, recipe=f"{known}-{kind}")
             assert config.method == name
@@ -105,10 +106,8 @@ def test_every_method_has_the_three_recipes() -> None:
     [
         ("lwf-224", "train.lr", 1.0),
         ("lwf-224", "train.epochs", 70),
-        ("lwf-224", "train.drops", [20, 30, 40, 50]),
         ("lwf-224", "train.factor", 0.2),
         ("lucir-224", "train.epochs", 160),
-        ("lucir-224", "train.drops", [80, 120]),
         ("lucir-224", "train.weight_decay", 5e-4),
         ("lucir-224", "settings.less_forget", 5.0),
         ("ft-224", "train.first_epochs", 300),
@@ -124,9 +123,16 @@ def test_the_papers_hyper_parameters(recipe: str, key: str, value: Any) -> None:
 
 
 def test_drops_as_shares_follow_the_epochs() -> None:
-    config = resolve(recipe="lwf-32")
-    assert drop_epochs(config.train, 70) == [20, 30, 40, 50]
-    assert drop_epochs(resolve(recipe="lucir-32").train, 40) == [20, 30]
+    for kind in ("32", "224"):
+        assert drop_epochs(resolve(recipe=f"lwf-{kind}").train, 70) == [20, 30, 40, 50]
+        assert drop_epochs(resolve(recipe=f"lucir-{kind}").train, 160) == [80, 120]
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_few_epochs_begin_at_the_full_rate(epochs: int) -> None:
+    for name in recipe_names():
+        config = resolve(recipe=name, overrides=[{"train": {"epochs": epochs}}])
+        assert learning_rate(config.train, 1, 1, []) == config.train.lr
 
 
 def test_settings_survive_being_written_down() -> None:
@@ -149,8 +155,17 @@ def test_settings_survive_being_written_down() -> None:
         (["train.epochs.x=4"], "train.epochs is {'x': 4}"),
         (["train.epochs"], "settings are written as train.epochs=5"),
         (["settings.temperatur=1"], "did you mean 'temperature'?"),
-        (["settings.temperature=hot"], "temperature is 'hot'"),
+        (["settings.temperature=hot"], "settings.temperature is 'hot'"),
         (["train.schedule=milestones", "train.drops=[90]"], "90 is not within the 40 epochs"),
+        (["train.schedule=milestones", "train.drops=[2.5]"], "2.5 is not within the 40 epochs"),
+        (["train.lr=.nan"], "train.lr is nan; it must be a finite number"),
+        (["train.pad=-1"], "train.pad is -1; it must be 0 or more"),
+        (["train.batch_size=1"], "it must be at least 2"),
+        (["settings.temperature=0"], "settings.temperature is 0.0; it must be above 0"),
+        (["seed=2020-13-45"], "cannot be read"),
+        (["settings={[1,2]: 3}"], "a key must be a plain name"),
+        (["engine.image_gigabytes=-1"], "image_gigabytes is below 0"),
+        (["method=lucir"], "is for method 'lwf-t', not for 'lucir'"),
         (["seed=-1"], "seed is -1"),
         (["engine.graph=maybe"], "engine.graph is 'maybe', but must be true or false"),
         (["data.order=[1,x]"], "data.order"),
@@ -159,10 +174,7 @@ def test_settings_survive_being_written_down() -> None:
 )
 def test_a_wrong_setting_is_told(words: list[str], message: str) -> None:
     with pytest.raises(TransilError) as error:
-        config = resolve(recipe="lwf-t-32", overrides=[read_overrides(words)])
-        from transil.methods import get_method
-
-        get_method(config.method, config.settings)
+        resolve(recipe="lwf-t-32", overrides=[read_overrides(words)])
     assert message in str(error.value)
 
 
@@ -261,6 +273,58 @@ def test_augmentation_is_part_of_the_draw() -> None:
         images.append(feed.take()[0])
     assert torch.equal(images[0], images[1])
     assert not torch.equal(images[0], images[2])
+
+
+# -- from settings to a stream -----------------------------------------------------------------
+
+
+def complete(data: dict[str, Any], method: str = "ft") -> RunConfig:
+    split = ImageSplit(np.zeros((12, 16, 16, 3), np.uint8), np.arange(12) % 6)
+    images = Images("x", tuple("abcdef"), {"train": split, "test": split}, "x")
+    config = resolve(recipe=f"{method}-tiny", overrides=[{"data": data}])
+    config = completed(config, images, torch.device("cpu"))
+    stream = make_stream(config, images)
+    assert completed(config, images, torch.device("cpu")) == config
+    assert list(stream.order) == list(config.data.order or ())[: len(stream.order)] or isinstance(
+        config.data.order, str
+    )
+    groups = [stream.class_names[stream.schedule.group_columns(k)]
+              for k in range(1, len(stream) + 1)]  # fmt: skip
+    return replace(config, data=replace(config.data, path="|".join("".join(g) for g in groups)))
+
+
+def test_the_order_of_classes_is_what_was_asked_for() -> None:
+    """The groups of classes are in `path` here."""
+    assert complete({"states": 2, "order": "label"}).data.path == "abc|def"
+    assert complete({"sizes": [1, 2, 3], "order": "label"}).data.path == "a|bc|def"
+    assert complete({"sizes": [4, 1], "order": [5, 4, 3, 2, 1, 0]}).data.path == "fedc|b"
+    assert complete({"schedule": [[0, 1, 2], [3, 4, 5]]}).data.path == "abc|def"
+    assert complete({"schedule": [[5, 1], [3]]}).data.path == "fb|d"
+    seeded = complete({"states": 2})
+    assert seeded.data.order == "seed:0"
+    assert seeded.data.path == complete({"states": 2, "order": "seed:0"}).data.path
+    assert complete({"sizes": [1, 2, 3], "order": "label"}, "joint").data.path == "abcdef"
+    assert len(complete({}, "joint").data.path) == 6
+    with pytest.raises(TransilError, match="data.order is one too many"):
+        complete({"schedule": [[5, 1], [3]], "order": "label"})
+    with pytest.raises(TransilError, match="give the number of states"):
+        complete({})
+
+
+def test_a_resolved_config_leaves_nothing_open() -> None:
+    config = complete({"states": 2}, "lucir")
+    assert config.settings == {"less_forget": 5.0}
+    assert config.net.last_relu is False
+    assert (config.train.precision, config.data.size) == ("float32", 16)
+    assert config.data.val_fraction == 0.1
+
+
+def test_a_device_must_be_there() -> None:
+    for name in ("meta", "mps", "tpu9"):
+        with pytest.raises(TransilError, match="write auto, cpu, cuda"):
+            find_device(name)
+    with pytest.raises(TransilError, match=r"torch finds \d+ GPU"):
+        find_device("cuda:99")
 
 
 # -- what is learned ---------------------------------------------------------------------------

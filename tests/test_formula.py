@@ -151,7 +151,7 @@ def test_bad_requests_are_told() -> None:
         ask(which=(-1,))
     with pytest.raises(TransilError, match="two lists of one length"):
         ask(which=(0, 1))
-    with pytest.raises(TransilError, match="16 to 224 pixels"):
+    with pytest.raises(TransilError, match="16 to 256 pixels"):
         ask(size=8)
     with pytest.raises(TransilError, match="counted from 0"):
         make_images("noise", [0], [-1], seed=0, split="train", count=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from transil import Schedule, ScoreStore
 from transil.data import ClassStream, Images, open_images
 from transil.engine import RunConfig, resolve, train
 from transil.engine.learner import Learner
-from transil.engine.setup import completed
+from transil.engine.setup import completed, make_stream
 from transil.engine.workers import Workers
 from transil.errors import TransilError
 from transil.methods import METHODS, Context, Method, family_of, get_method
@@ -39,10 +40,14 @@ def images() -> Images:
 
 
 def settings(method: str, **over: Any) -> RunConfig:
-    cls = METHODS.find(method)
-    known = cls.family[0] if cls.family else method
+    known = METHODS.find(method).trained_as()
     data = {
-        "data": {"path": DATA, "schedule": [[0, 1], [2, 3, 4], [5]], "role": "reference"},
+        "data": {
+            "path": DATA,
+            "schedule": [[0, 1], [2, 3, 4], [5]],
+            "role": "reference",
+            "val_per_class": 2,
+        },
         "train": {"epochs": 2, "lr": 0.05, "schedule": "constant", "batch_size": 8},
     }
     recipe = "ft-tiny" if method == "anchored" else f"{known}-tiny"
@@ -52,11 +57,7 @@ def settings(method: str, **over: Any) -> RunConfig:
 def learner(method: str, images: Images, **over: Any) -> tuple[Learner, ClassStream]:
     workers = Workers(torch.device("cpu"))
     config = completed(settings(method, **over), images, workers.device)
-    assert config.data.schedule is not None
-    stream = ClassStream(
-        images, schedule=Schedule.from_groups(config.data.schedule), val_per_class=2,
-        role="reference",
-    )  # fmt: skip
+    stream = make_stream(config, images)
     return Learner(config, stream, workers), stream
 
 
@@ -84,6 +85,7 @@ def test_says_what_it_is(name: str) -> None:
     assert cls.paper
     assert name in (cls.family or (name,))
     assert [m.name for m in family_of(cls())] == list(cls.family or (name,))
+    assert cls.trained_as() in METHODS.names()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -304,5 +306,76 @@ def test_ft_draws_its_last_layer_anew(images: Images) -> None:
     run_state(one, stream, 1)
     before = one.net.head.weight.detach().clone()
     one.begin(stream.enter(2))
-    assert not torch.isclose(one.net.head.weight, before).any(dim=1).all()
+    assert not torch.isclose(one.net.head.weight, before).all(dim=1).any()
     assert one.net.head.weight.abs().max() <= 1 / 8  # 1 / sqrt(64 features)
+
+
+def test_lwf_t_gives_new_classes_fresh_rows(images: Images) -> None:
+    one, stream = learner("lwf-t", images)
+    run_state(one, stream, 1)
+    before = one.net.head.weight.detach().clone()
+    one.begin(stream.enter(2))
+    after = one.net.head.weight
+    assert torch.equal(after[:2], before[:2])
+    assert torch.equal(after[5:], before[5:])
+    assert not torch.isclose(after[2:5], before[2:5]).all(dim=1).any()
+
+
+# -- what the engine does for every method -----------------------------------------------------
+
+
+def test_scoring_changes_nothing_and_is_an_evaluation(images: Images) -> None:
+    one, stream = learner("lwf", images)
+    run_state(one, stream, 1)
+    before = {k: v.clone() for k, v in one.net.state_dict().items()}
+    subset = one.state.test
+    outputs, labels = one.outputs_of(subset)
+    assert one.net.training
+    for key, value in one.net.state_dict().items():
+        assert torch.equal(value, before[key]), key
+    mean, std = (torch.tensor(v) for v in (stream.statistics.mean, stream.statistics.std))
+    pixels = torch.from_numpy(subset.read()).float() / 255
+    one.net.eval()
+    with torch.no_grad():
+        expected = one.net(((pixels - mean) / std).permute(0, 3, 1, 2))
+    torch.testing.assert_close(outputs.scores, expected.scores, rtol=1e-4, atol=1e-4)
+    assert labels.tolist() == subset.labels.tolist()
+    augmented, _ = one.outputs_of(subset, augmented=True)
+    assert not torch.allclose(augmented.scores, outputs.scores, atol=1e-3)
+
+
+@pytest.mark.parametrize("decayed", [True, False])
+def test_weight_decay_reaches_what_it_should(images: Images, decayed: bool) -> None:
+    over = {"weight_decay": 0.5, "decay_biases": decayed}
+    one, _ = learner("lwf", images, train=over)
+    decays = {
+        id(p): group["weight_decay"]
+        for group in one.optimiser.param_groups
+        for p in group["params"]
+    }
+    for name, parameter in one.net.named_parameters():
+        spared = name.endswith("bias") and not decayed
+        assert decays[id(parameter)] == (0.0 if spared else 0.5), name
+
+
+def test_a_subclass_from_outside_is_a_method_of_its_own(images: Images, tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Mine(METHODS.find("ft")):  # type: ignore[misc]
+        name = "mine"
+        extra: float = 1.0
+
+    class NoData(METHODS.find("ft")):  # type: ignore[misc]
+        name = "no-data"
+
+    before = dict(METHODS._classes)
+    try:
+        METHODS.register(Mine)
+        METHODS.register(NoData)
+        over = {"data": settings("ft").to_dict()["data"], "train": {"epochs": 1}}
+        config = resolve(method="mine", recipe="ft-tiny", overrides=[over])
+        run = train(config, tmp_path / "run", images=images)
+        assert [p.name for p in (run.path / "scores").iterdir()] == ["mine"]
+        with pytest.raises(TransilError, match="must be a dataclass"):
+            get_method("no-data", {})
+    finally:
+        METHODS._classes = before

@@ -68,7 +68,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def go_on(folder: Path, config: RunConfig, pauses: int | None = None) -> None:
     """Start or continue a run, and give it up after some of its pauses."""
     run = training(config, folder, images=images())
-    list(islice(run, pauses))
+    list(islice(run, pauses if pauses is None else pauses + 1))  # the first is the device
     run.close()
 
 
@@ -78,7 +78,7 @@ def whole() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         train(config_of(), Path(folder) / "run", images=images())
         found = contents(Path(folder) / "run")
-    assert len(found) == 3 + 3 + 7  # record, label map, log; checkpoints; manifest and scores
+    assert len(found) == 3 + 3 + 10  # record, label map, log; checkpoints; manifest and scores
     return found
 
 
@@ -210,7 +210,8 @@ def test_what_a_kill_left_is_swept_up(run: Path) -> None:
 # What is written, file by file, up to the end of a state, and the epoch that is saved by then.
 WRITTEN = [
     ("label-map.json", 2), ("log.jsonl", 2), ("log.jsonl", 2), (CURRENT, 2), ("log.jsonl", 3),
-    (CURRENT, 3), ("val-02-.*", 4), ("store.json", 4), ("test-02-.*", 4), ("store.json", 4),
+    (CURRENT, 3), ("train-02-.*", 4), ("store.json", 4), ("val-02-.*", 4), ("store.json", 4),
+    ("test-02-.*", 4), ("store.json", 4),
     ("log.jsonl", 4), ("checkpoints/state-02.safetensors", 4),
 ]  # fmt: skip
 
@@ -283,7 +284,7 @@ def test_a_loss_that_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     "told",
-    ["train.epochs=4, 5", "seed=0, 1", 'data.order="seed:0", "label"', "settings.weight=null, 3.5"],
+    ["train.epochs=4, 5", "seed=0, 1", 'data.order="seed:0", "label"', "settings.weight=1.0, 3.5"],
 )
 def test_another_config(told: str, tmp_path: Path) -> None:
     go_on(tmp_path, config_of(recipe="lwf-t-tiny"), 3)
@@ -303,7 +304,7 @@ def test_other_images_of_the_same_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_two_at_once(tmp_path: Path) -> None:
     first = training(config_of(), tmp_path, images=images())
-    next(first)
+    next(first), next(first)  # its device, and the first pause
     assert f"{tmp_path}: another process is working" in refused(*words_of(tmp_path))
     first.close()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
@@ -105,11 +107,16 @@ def _value(value: Any, hint: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise TransilError(f"{where} must be a group of settings")
         return dict(value)
+    return typed(value, hint, where)
+
+
+def typed(value: Any, hint: Any, where: str) -> Any:
+    """`value` as a plain type, or an error."""
     if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:  # YAML reads 1e-4 as a text
-            return float(value)
-        except ValueError:
-            pass
+        with suppress(ValueError):  # YAML reads 1e-4 as a text
+            value = float(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise TransilError(f"{where} is {value}; it must be a finite number")
     if type(value) is not hint:
         wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
         raise TransilError(f"{where} is {value!r}, but must be {wanted.get(hint, hint)}")
@@ -134,6 +141,8 @@ def read_yaml(text: str, where: str) -> Any:
         seen: dict[Any, int] = {}
         for key, _ in node.value:
             line = key.start_mark.line + 1
+            if not isinstance(key.value, str):
+                raise TransilError(f"{where}, line {line}: a key must be a plain name")
             if key.value in seen:
                 raise TransilError(f"{where}, line {line}: key '{key.value}' stands twice")
             seen[key.value] = line
@@ -143,6 +152,10 @@ def read_yaml(text: str, where: str) -> Any:
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
         return yaml.load(text, Loader)
+    except TransilError:
+        raise
+    except ValueError as error:  # a date that does not exist, for instance
+        raise TransilError(f"{where}: cannot be read ({error})") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

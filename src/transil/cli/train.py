@@ -18,6 +18,7 @@ from transil.cli.output import (
     say,
     stderr,
 )
+from transil.errors import TransilError
 
 if TYPE_CHECKING:
     from transil.engine.run_folder import RunFolder
@@ -71,24 +72,16 @@ def train_command(
       transil train --data 'formula:strokes?classes=20' --recipe lwf-tiny --states 5 -o runs/tiny
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
-    from transil.engine.recipes import load_recipe, resolve
+    from transil.engine.recipes import resolve
     from transil.engine.setup import open_run_images
     from transil.engine.training import train
     from transil.settings import read_overrides
 
-    groups = read_schedule(schedule)
-    given: dict[str, Any] = {
-        "path": data,
-        "states": states,
-        "schedule": None if groups is None else [list(group) for group in groups.groups],
-        "role": role,
-        "size": size,
-    }
+    given: dict[str, Any] = {"path": data, "role": role, "size": size}
     options: dict[str, Any] = {"data": {k: v for k, v in given.items() if v is not None}}
+    options["data"].update(_groups(states, schedule))
     if device is not None:
         options["engine"] = {"device": device}
-    if recipe is not None and method is None:
-        method = load_recipe(recipe).get("method")
     over = [options, read_overrides(settings or [])]
     main = os.environ.get("RANK", "0") == "0"
     # The images may decide on the recipe, so they are opened with the settings known until then.
@@ -99,12 +92,27 @@ def train_command(
         )
     if recipe is None:
         config = resolve(method=method, image_size=size or images.size, overrides=over)
+        if config.data.size not in (None, images.size):  # the recipe wants them larger
+            images = open_run_images(config)
     if main and not as_json:
         note(f"{images.name}: {images.classes} classes, {images.size} px; method {config.method}")
     with progress_bar(1.0) as update:
         run = train(config, output, images=images, tell=_Teller(update))
     if main:
         _report(run, as_json)
+
+
+def _groups(states: int | None, schedule: str | None) -> dict[str, Any]:
+    """The settings of `--states` or `--schedule`; they take the place of a recipe's."""
+    groups = read_schedule(schedule)
+    if groups is None:
+        return {} if states is None else {"states": states, "sizes": None, "schedule": None}
+    if states is not None:
+        raise TransilError("give --states or --schedule, one of the two")
+    made: dict[str, Any] = {"states": None, "sizes": None, "schedule": None}
+    if schedule is not None and schedule.endswith(".json") and "sizes" not in groups.to_json():
+        return {**made, "schedule": [list(group) for group in groups.groups]}
+    return {**made, "sizes": list(groups.sizes)}
 
 
 class _Teller:
@@ -115,10 +123,9 @@ class _Teller:
 
     def __call__(self, progress: Progress) -> None:
         speed = progress.images / max(progress.seconds, 1e-9)
-        text = (
-            f"state {progress.state}/{progress.states}, epoch {progress.epoch}/{progress.epochs}, "
-            f"loss {progress.loss:.4f}, {speed:,.0f} images/s"
-        )
+        text = f"state {progress.state}/{progress.states}, epoch {progress.epoch}/{progress.epochs}"
+        if progress.loss is not None:
+            text += f", loss {progress.loss:.4f}, {speed:,.0f} images/s"
         self.update(progress.share, text)
         if not stderr.is_terminal and progress.epoch == progress.epochs:
             note(text)
@@ -128,9 +135,16 @@ def _report(run: RunFolder, as_json: bool) -> None:
     """Accuracies of all stores of a finished run."""
     from transil.engine.run_folder import TIMES
     from transil.evaluation import evaluate
+    from transil.scores import ScoreStore
 
     found = {path.name: path for path in sorted((run.path / "scores").iterdir())}
-    results = {name: evaluate(path) for name, path in found.items()}
+    results, split = {}, "test"
+    for name, path in found.items():
+        store = ScoreStore.open(path)
+        there = [s for s in ("test", "val") if len(store.states(s)) == store.schedule.states]
+        if there:
+            split = there[0]
+            results[name] = evaluate(store, split=split)
     times = run.lines(TIMES)
     seconds = sum(line["seconds"] for line in times)
     memory = max((line.get("gpu_gigabytes", 0.0) for line in times), default=0.0)
@@ -143,11 +157,14 @@ def _report(run: RunFolder, as_json: bool) -> None:
             "metrics": {n: r.to_json() for n, r in results.items()},
         })  # fmt: skip
         return
+    if not results:
+        say("no test images in every state: there is nothing to evaluate")
     for name, result in results.items():
         accuracies = [percent(s.accuracy) for s in result.states]
         rows = [["accuracy", *accuracies, percent(result.average_incremental_accuracy)]]
         numbers = [str(s.state) for s in result.states]
-        print_table(f"{name}, test images, percent", ["state", *numbers, "mean 2.."], rows)
+        kind = {"test": "test", "val": "validation"}[split]
+        print_table(f"{name}, {kind} images, percent", ["state", *numbers, "mean 2.."], rows)
     used = f", at most {memory:.2f} GB of GPU memory" if memory else ""
     say(f"trained in {seconds:.1f} s{used}")
     for path in found.values():
@@ -163,21 +180,18 @@ def methods_command(
     Example:
       transil methods
     """
-    from dataclasses import fields
-
     from transil.engine.recipes import recipe_names
-    from transil.methods.registry import METHODS
+    from transil.methods.registry import METHODS, settings_of
 
     rows = []
     for name in METHODS.names():
         cls = METHODS.find(name)
-        trained_as = cls.family[0] if cls.family else name
         rows.append({
             "name": name,
             "summary": cls.summary,
             "paper": cls.paper,
-            "settings": {f.name: f.default for f in fields(cls)},  # type: ignore[arg-type]
-            "recipes": [r for r in recipe_names() if r.rpartition("-")[0] == trained_as],
+            "settings": settings_of(cls),
+            "recipes": [r for r in recipe_names() if r.rpartition("-")[0] == cls.trained_as()],
             "trained_with": list(cls.family),
         })  # fmt: skip
     if as_json:

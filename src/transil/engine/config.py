@@ -17,6 +17,8 @@ from transil.settings import build, plain
 class DataConfig:
     """Which images, in which order (see `ClassStream`).
 
+    Groups of classes: `states` equal ones, groups of `sizes`, or a `schedule`, lists of labels. The
+    first two take classes in `order`: 'seed:0' (the default), 'label', a list, ...
     Without `val_per_class` and `val_fraction` a data set's own validation images are used, or a
     tenth of the training images where it has none (the paper's 450 of 500).
     """
@@ -26,8 +28,9 @@ class DataConfig:
     rule: str = "crop"
     root: str | None = None
     states: int | None = None
+    sizes: tuple[int, ...] | None = None
     schedule: tuple[tuple[int, ...], ...] | None = None
-    order: str | tuple[int, ...] = "seed:0"
+    order: str | tuple[int, ...] | None = None
     role: Literal["target", "reference"] = "target"
     val_per_class: int | None = None
     val_fraction: float | None = None
@@ -85,11 +88,14 @@ class TrainConfig:
 
     def check(self) -> None:
         """An error where a value makes no sense."""
-        above_zero = ["epochs", "batch_size", "lr", "factor"]
-        for name in (*above_zero, "momentum", "weight_decay", "pad", "patience"):
-            value = getattr(self, name)
-            if value < 0 or (name in above_zero and value == 0):
-                raise TransilError(f"train.{name} is {value}; it must be above 0")
+        for name in ("epochs", "lr", "factor"):
+            if getattr(self, name) <= 0:
+                raise TransilError(f"train.{name} is {getattr(self, name)}; it must be above 0")
+        for name in ("momentum", "weight_decay", "pad", "patience"):
+            if getattr(self, name) < 0:
+                raise TransilError(f"train.{name} is {getattr(self, name)}; it must be 0 or more")
+        if self.batch_size < 2:  # statistics of a batch need two
+            raise TransilError(f"train.batch_size is {self.batch_size}; it must be at least 2")
         for name in ("first_epochs", "first_patience", "size", "eval_resize"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -97,7 +103,7 @@ class TrainConfig:
         if self.schedule == "milestones":
             least = min(self.epochs, self.first_epochs or self.epochs)
             for drop in self.drops:
-                if not 0 < drop < least:
+                if not 0 < drop < least or (drop > 1 and drop != int(drop)):
                     raise TransilError(
                         f"train.drops: {drop:g} is not within the {least} epochs; "
                         "give epochs, or shares of them below 1"
@@ -149,6 +155,8 @@ class RunConfig:
         config.train.check()
         if config.engine.threads is not None and config.engine.threads < 1:
             raise TransilError(f"{where}: engine.threads is {config.engine.threads}; at least 1")
+        if (config.engine.image_gigabytes or 0.0) < 0:
+            raise TransilError(f"{where}: engine.image_gigabytes is below 0")
         for name, seed in {"seed": config.seed, **vars(config.seeds)}.items():
             if seed is not None and seed < 0:
                 raise TransilError(f"{where}: {name} is {seed}; it must be 0 or more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,8 +21,8 @@ from transil.methods.base import Context
 from transil.methods.registry import family_of, get_method
 from transil.nets.net import Net, Outputs, build_net
 
-# Images scored together.
-SCORE_BATCH = 512
+# Images scored together: at most so many, and at most so many pixels.
+SCORE_BATCH, SCORE_PIXELS = 512, 512 * 112 * 112
 # Weights above this have left all reason.
 HUGE = 1e15
 # Steps between two pauses, in which other runs on the same GPU get their turn.
@@ -38,22 +39,22 @@ class Learner:
         self.method = get_method(config.method, config.settings)
         self.precision = getattr(torch, config.train.precision)
         classes = stream.schedule.seen[-1]
-        last_relu = config.net.last_relu
         self.net = build_net(
             config.net.body,
             self.method.head,
             classes,
-            last_relu=self.method.last_relu if last_relu is None else last_relu,
+            last_relu=bool(config.net.last_relu),
             seed=config.init_seed,
         )
         self.net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.teacher = self._copy() if self.method.teacher and len(stream) > 1 else None
+        self.teacher = self._frozen_copy() if self.method.teacher and len(stream) > 1 else None
         workers.share_statistics(self.net)
         self.forward = workers.wrap(self.net)
         self.context = Context(stream.schedule, self.device)
         counts = stream.counts()["train"]
         size = stream.image_size
-        budget = config.engine.image_gigabytes
+        gigabytes = config.engine.image_gigabytes
+        self.budget = None if gigabytes is None else int(gigabytes * 1e9)
         self.feed = Feed(
             max(counts),
             size,
@@ -63,11 +64,11 @@ class Learner:
             seed=config.batch_seed,
             device=self.device,
             share=(workers.rank, workers.world),
-            budget=None if budget is None else int(budget * 1e9),
+            budget=self.budget,
         )
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.optimiser = self._optimiser(config.train)
-        self._steps: dict[bool, tuple[Step, Callable[[], None]]] = {}
+        self._made: tuple[bool, Step, Callable[[], None]] | None = None
 
     # -- a state ------------------------------------------------------------------------------
 
@@ -148,8 +149,9 @@ class Learner:
             subset,
             self.stream.statistics,
             device=self.device,
-            batch_size=SCORE_BATCH,
+            batch_size=max(1, min(SCORE_BATCH, len(subset), SCORE_PIXELS // subset.shape[1] ** 2)),
             seed=self.config.batch_seed,
+            budget=self.budget,
         )
         make = train_transform if augmented else eval_transform
         transform = make(self.config.train, subset.shape[1])
@@ -174,6 +176,9 @@ class Learner:
     def load(self, tensors: Tensors) -> None:
         """Put the tensors of a checkpoint in their places."""
         mine = {"net": self.net.state_dict(), "momentum": self._momentum()}
+        missing = {f"net.{name}" for name in mine["net"]} - set(tensors)
+        if missing:
+            raise TransilError(f"checkpoint: '{min(missing)}' is missing")
         for key, value in tensors.items():
             group, _, name = key.partition(".")
             if group == "kept":
@@ -188,8 +193,8 @@ class Learner:
     def _step(self) -> tuple[Step, Callable[[], None]]:
         """The step of this state: with a teacher or without, captured where that is wanted."""
         taught = self.teacher is not None and self.state.number > 1
-        if taught not in self._steps:
-            self._steps.clear()  # of state 1, which does not come again
+        if self._made is None or self._made[0] != taught:
+            self._made = None  # gives the memory of a graph back before the next is made
             step = Step(
                 self.net,
                 self.forward,
@@ -202,21 +207,18 @@ class Learner:
                 world=self.workers.world,
             )
             graph = self.config.engine.graph and self.device.type == "cuda" and self.workers.alone
-            self._steps[taught] = step, Captured(step) if graph else step
-        return self._steps[taught]
+            self._made = taught, step, Captured(step) if graph else step
+        return self._made[1:]
 
-    def _copy(self) -> Net:
+    def _frozen_copy(self) -> Net:
         """A network of the same shape that never learns."""
-        body, head = type(self.net.body), type(self.net.head)
-        copy = Net(body(self.net.body.last_relu), head(body.width, len(self.net.head.weight)))
-        copy.requires_grad_(False).eval()
-        copy.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        copied = copy.deepcopy(self.net).requires_grad_(False).eval()
         if self.precision != torch.float32:
             # Autocast would make the same copies of these weights again in each step.
-            for module in copy.modules():
+            for module in copied.modules():
                 if isinstance(module, nn.Conv2d):
                     module.to(self.precision)
-        return copy
+        return copied
 
     def _load_teacher(self) -> None:
         assert self.teacher is not None

@@ -33,7 +33,7 @@ def learning_rate(train: TrainConfig, state: int, epoch: int, losses: Sequence[f
 
 def drop_epochs(train: TrainConfig, epochs: int) -> list[int]:
     """The epochs after which the rate drops; shares below 1 are of all epochs."""
-    return [round(drop * epochs) if drop < 1 else int(drop) for drop in train.drops]
+    return [max(1, round(drop * epochs)) if drop < 1 else int(drop) for drop in train.drops]
 
 
 def plateau_drops(losses: Sequence[float], patience: int, threshold: float = 1e-4) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from transil.engine.config import RunConfig
 from transil.errors import TransilError
 from transil.files import told
-from transil.methods.registry import METHODS
+from transil.methods.registry import METHODS, get_method
 from transil.registry import nearest
 from transil.settings import merge, read_yaml
 
@@ -58,23 +58,28 @@ def resolve(
             raise TransilError("give a method or a recipe")
         recipe = default_recipe(method, image_size or 32)
     data = load_recipe(recipe)
+    used = data.get("method", method)
+    if not isinstance(used, str):
+        raise TransilError(f"{recipe}: give a method, in the recipe or with --method")
     for over in overrides:
         data = merge(data, over)
+    method = str(data["method"]) if method is None and "method" in data else method
     if method is not None:
-        cls, used = METHODS.find(method), str(data.get("method", method))
+        cls = METHODS.find(method)
         # A method from outside may borrow the recipe of another one.
         if used not in (method, *cls.family) and cls.__module__.startswith("transil."):
             raise TransilError(f"recipe {recipe} is for method '{used}', not for '{method}'")
         data["method"] = method
-    return RunConfig.from_dict(data, recipe)
+    config = RunConfig.from_dict(data, recipe)
+    get_method(config.method, config.settings)
+    return config
 
 
 def default_recipe(method: str, image_size: int) -> str:
     """The recipe of a method for images of that size."""
     cls = METHODS.find(method)
     kind = "32" if image_size <= 64 else "224"
-    trained_as = cls.family[0] if cls.family else method
-    name = f"{trained_as}-{kind}"
+    name = f"{cls.trained_as()}-{kind}"
     if name not in recipe_names():
         raise TransilError(f"method '{method}' has no recipe '{name}'; give one with --recipe")
     return name

@@ -26,7 +26,7 @@ class Progress:
     states: int
     epoch: int
     epochs: int
-    loss: float
+    loss: float | None  # None at the start of a state
     images: int
     seconds: float
     share: float  # of the whole run
@@ -76,7 +76,7 @@ class Session:
         self.before = learner.config.train.total_epochs(state.number - 1)
         self.state_images = 0
         self.spent, self._marked = {}, time.monotonic()
-        self._tell(done, 0.0)
+        self._tell(done, None)
 
     def mark(self, what: str) -> None:
         """The seconds since the last mark were spent on `what`."""
@@ -121,7 +121,7 @@ class Session:
         if self.last is not None and not learner.is_finite():
             raise self.not_a_number("the weights are", self.last)
 
-    def _tell(self, epoch: int, loss: float) -> None:
+    def _tell(self, epoch: int, loss: float | None) -> None:
         if self.tell is not None and self.workers.main:
             number = self.state.number
             self.tell(Progress(

@@ -10,12 +10,12 @@ from transil.data.cache import Progress
 from transil.data.images import Images
 from transil.data.opening import open_images
 from transil.data.stream import ClassStream
-from transil.engine.config import RunConfig
+from transil.engine.config import DataConfig, RunConfig
+from transil.engine.tensorboard import check_tensorboard
 from transil.engine.transforms import eval_transform, train_transform
 from transil.errors import TransilError
 from transil.methods.registry import get_method
 from transil.nets.bodies import BODIES
-from transil.schedule import Schedule
 
 
 def find_device(name: str) -> torch.device:
@@ -26,8 +26,11 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise TransilError(f"engine.device is '{name}'; write auto, cpu, cuda or cuda:1") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise TransilError("engine.device is cuda, but torch finds no GPU here; write cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise TransilError(f"engine.device is '{name}'; write auto, cpu, cuda or cuda:1")
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= found:
+        raise TransilError(f"engine.device is {name}, but torch finds {found} GPU(s) here")
     return device
 
 
@@ -41,34 +44,67 @@ def open_run_images(config: RunConfig, progress: Progress | None = None) -> Imag
 
 def completed(config: RunConfig, images: Images, device: torch.device) -> RunConfig:
     """The config with every 'auto' and null decided, as it is written down; what cannot be, is told."""
-    data, train = config.data, config.train
-    BODIES.find(config.net.body)
-    for transform in (train_transform, eval_transform):
-        transform(train, images.size)
-    if data.states is None and data.schedule is None:
-        raise TransilError("give the number of states (--states) or a schedule (--schedule)")
-    if get_method(config.method, config.settings).one_state:
-        classes = images.classes if data.schedule is None else None
-        groups = tuple(c for group in data.schedule or () for c in group)
-        data = replace(data, states=1 if classes else None, schedule=None if classes else (groups,))
-    if data.val_per_class is None and data.val_fraction is None and "val" not in images.splits:
-        data = replace(data, val_fraction=0.1)
+    method = get_method(config.method, config.settings)
+    check_input(config, images)
+    train, net = config.train, config.net
     if train.precision == "auto":
         train = replace(train, precision="bfloat16" if device.type == "cuda" else "float32")
-    seeds = replace(config.seeds, init=config.init_seed, batches=config.batch_seed)
-    return replace(config, data=data, train=train, seeds=seeds)
+    if net.last_relu is None:
+        net = replace(net, last_relu=method.last_relu)
+    return replace(
+        config,
+        settings=method.settings(),
+        data=complete_data(config.data, images, one_state=method.one_state),
+        net=net,
+        train=train,
+        seeds=replace(config.seeds, init=config.init_seed, batches=config.batch_seed),
+    )
+
+
+def check_input(config: RunConfig, images: Images) -> None:
+    """Errors that would otherwise come after hours: images that do not fit network or transforms."""
+    body = BODIES.find(config.net.body)
+    for transform in (train_transform, eval_transform):
+        size = transform(config.train, images.size).output(images.size)
+        if size < body.least:
+            raise TransilError(
+                f"net.body={body.name} needs images of at least {body.least} px, not {size}"
+            )
+    if config.engine.tensorboard:
+        check_tensorboard()
+
+
+def complete_data(data: DataConfig, images: Images, *, one_state: bool) -> DataConfig:
+    """Group sizes and class order as they are used, and where validation images come from."""
+    if data.schedule is not None:
+        if data.order is not None:
+            raise TransilError("data.schedule names the classes; data.order is one too many")
+        listed = [label for group in data.schedule for label in group]
+        rest = [label for label in range(images.classes) if label not in set(listed)]
+        data = replace(
+            data,
+            schedule=None,
+            sizes=tuple(len(group) for group in data.schedule),
+            order=(*listed, *rest),
+        )
+    if one_state:
+        sizes = None if data.sizes is None else (sum(data.sizes),)
+        data = replace(data, states=None if sizes else 1, sizes=sizes)
+    if (data.states is None) == (data.sizes is None):
+        raise TransilError("give the number of states (--states) or a schedule (--schedule)")
+    if data.val_per_class is None and data.val_fraction is None and "val" not in images.splits:
+        data = replace(data, val_fraction=0.1)
+    return replace(data, order="seed:0" if data.order is None else data.order, size=images.size)
 
 
 def make_stream(config: RunConfig, images: Images) -> ClassStream:
-    """The stream of classes that the config describes."""
+    """The stream of classes that a completed config describes."""
     data = config.data
-    listed = data.schedule is not None
-    order = data.order if isinstance(data.order, str) else list(data.order)
     return ClassStream(
         images,
         data.states,
-        schedule=Schedule.from_groups(data.schedule) if data.schedule is not None else None,
-        order=None if listed else order,
+        schedule=data.sizes,
+        order=data.order if isinstance(data.order, str) else list(data.order or ()),
         val_per_class=data.val_per_class,
         val_fraction=data.val_fraction,
         val_from=data.val_from,

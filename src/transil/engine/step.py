@@ -86,8 +86,9 @@ class Captured:
             step.feed.rewind()
             step()
         self.graph = torch.cuda.CUDAGraph()
-        stream = torch.cuda.current_stream()
-        with torch.cuda.graph(self.graph, stream=stream):
+        stream = torch.cuda.current_stream(step.context.device)
+        # Other threads may go on: those that read images ahead allocate pinned memory.
+        with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
             step()
         # The warm-up has learned something: take it back.
         with torch.no_grad():

@@ -16,13 +16,9 @@ class Board:
     def __init__(self, folder: Path, wanted: bool) -> None:
         self._writer: Any = None
         if wanted:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise TransilError(
-                    "engine.tensorboard needs the package; install it with: "
-                    "pip install 'transil[tensorboard]'"
-                ) from None
+            check_tensorboard()
+            from torch.utils.tensorboard import SummaryWriter
+
             self._writer = SummaryWriter(str(folder / "tensorboard"))
 
     def __enter__(self) -> Board:
@@ -42,3 +38,14 @@ class Board:
         if self._writer is not None:
             for name in ("lr", "loss", "accuracy"):
                 self._writer.add_scalar(name, line[name], epoch)
+
+
+def check_tensorboard() -> None:
+    """An error where the package is missing."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError:
+        raise TransilError(
+            "engine.tensorboard needs the package; install it with: "
+            "pip install 'transil[tensorboard]'"
+        ) from None

@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from typing import TypeAlias
 
 import torch
 
@@ -22,6 +23,9 @@ from transil.engine.setup import completed, find_device, make_stream, open_run_i
 from transil.engine.tensorboard import Board
 from transil.engine.workers import Workers
 
+# A run of `training`: its device first, then pauses.
+Run: TypeAlias = Generator[torch.device | None, None, None]
+
 
 def train(
     config: RunConfig,
@@ -35,34 +39,36 @@ def train(
     return RunFolder(folder)
 
 
-def train_together(runs: Sequence[Generator[None, None, None]]) -> None:
+def train_together(runs: Sequence[Run]) -> None:
     """Drive several runs of `training` at once: on a GPU, each on a stream of its own.
 
     Small networks leave most of a GPU idle; two runs side by side use it better.
     """
     lanes = [Lane(run) for run in runs]
+    before = torch.backends.cudnn.benchmark
     # cuDNN tries its kernels for each shape once; shapes never change here.
-    flags = torch.backends.cudnn.flags(enabled=True, benchmark=True)
+    torch.backends.cudnn.benchmark = True
     try:
-        with flags if torch.cuda.is_available() else contextlib.nullcontext():
-            while lanes:
-                ready = [lane for lane in lanes if lane.ready()]
-                if not ready:
-                    time.sleep(0.0005)
-                for lane in ready:
-                    if not lane.go_on():
-                        lanes.remove(lane)
+        while lanes:
+            ready = [lane for lane in lanes if lane.ready()]
+            if not ready:
+                time.sleep(0.0005)
+            for lane in ready:
+                if not lane.go_on():
+                    lanes.remove(lane)
     finally:
+        torch.backends.cudnn.benchmark = before
         for lane in lanes:
             lane.run.close()
 
 
 class Lane:
-    """A run on its stream. The host is at most two pauses of the run ahead of the device."""
+    """A run on a stream of its device. The host is at most two pauses ahead of the device."""
 
-    def __init__(self, run: Generator[None, None, None]) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
-        self.stream = torch.cuda.Stream() if torch.cuda.is_available() else None  # type: ignore[no-untyped-call]
+        self.stream: torch.cuda.Stream | None = None
+        self.begun = False
         self.pauses: deque[torch.cuda.Event] = deque()
 
     def ready(self) -> bool:
@@ -73,6 +79,12 @@ class Lane:
 
     def go_on(self) -> bool:
         """Run up to the next pause; False when the run is over."""
+        if not self.begun:  # a run first says which device it works on
+            self.begun = True
+            device = next(self.run, None)
+            if device is not None and device.type == "cuda":
+                self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            return device is not None
         if self.stream is None:
             return next(self.run, _END) is not _END
         with torch.cuda.stream(self.stream):
@@ -91,15 +103,19 @@ def training(
     *,
     images: Images | None = None,
     tell: Tell | None = None,
-) -> Generator[None, None, None]:
-    """A run as an iterator that pauses every few steps, for `train_together`."""
+) -> Run:
+    """A run as an iterator that pauses every few steps, for `train_together`.
+
+    It first gives the device it works on, then None at each pause.
+    """
     workers = Workers(find_device(config.engine.device))
     images = images if images is not None else open_run_images(config)
     config = completed(config, images, workers.device)
     workers.check_batch(config.train.batch_size)
     stream = make_stream(config, images)
     run = RunFolder(folder)
-    facts = {"name": images.name, "fingerprint": images.fingerprint}
+    facts = {"name": images.name, "fingerprint": images.fingerprint, "pixels": images.size}
+    yield workers.device
     with contextlib.ExitStack() as stack:
         stack.callback(workers.leave)
         if config.engine.threads is not None:
@@ -134,7 +150,7 @@ def training(
             write_scores(learner, state, session)
             session.mark("score")
             session.commit(Checkpoint(number, len(losses), learner.tensors(), losses))
-            yield
+            yield None
 
 
 def epochs(learner: Learner, state: State, losses: list[float], session: Session) -> Iterator[None]:

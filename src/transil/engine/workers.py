@@ -85,7 +85,8 @@ class Workers:
         if self.alone:
             return value
         box: list[Any] = [value]
-        distributed.broadcast_object_list(box, src=0)
+        on = self.device if distributed.get_backend() == "nccl" else None
+        distributed.broadcast_object_list(box, src=0, device=on)
         told: T = box[0]
         return told
 

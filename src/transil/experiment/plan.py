@@ -227,8 +227,7 @@ def set_config(
 
 def trainer(method: str) -> str:
     """The method whose training gives the scores of `method`."""
-    family = METHODS.find(method).family
-    return family[0] if family else method
+    return METHODS.find(method).trained_as()
 
 
 def with_engine(task: Task, **engine: Any) -> Task:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from dataclasses import fields
+from typing import Any, ClassVar
 
 import torch
 
@@ -46,7 +47,7 @@ class Context:
         self.seen.copy_(columns < group.stop)
         self.old.copy_(columns < group.start)
         self.new.copy_(self.seen & ~self.old)
-        self.generator.manual_seed(1_000_003 * seed + number)
+        self.generator.manual_seed((1_000_003 * seed + number) % 2**63)
 
     @property
     def old_classes(self) -> int:
@@ -90,6 +91,18 @@ class Method(ABC):
     teacher: ClassVar[bool] = False
     family: ClassVar[tuple[str, ...]] = ()
     one_state: ClassVar[bool] = False
+
+    @classmethod
+    def trained_as(cls) -> str:
+        """The method whose training gives this one's scores: the first of its family, or itself."""
+        return cls.family[0] if cls.name in cls.family else cls.name
+
+    def settings(self) -> dict[str, Any]:
+        """All settings, defaults included."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    def check(self) -> None:  # noqa: B027
+        """An error where a setting makes no sense."""
 
     def begin(self, net: Net, context: Context) -> None:  # noqa: B027
         """Before the first step of a state, without gradient. The teacher is `net` as it was before."""

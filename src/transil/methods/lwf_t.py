@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from transil.errors import TransilError
 from transil.methods.base import Context, Method
 from transil.methods.losses import cross_entropy, only
-from transil.nets.net import Outputs
+from transil.nets.net import Net, Outputs
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class LwfT(Method):
 
     temperature: float = 2.0
     weight: float = 1.0
+
+    def check(self) -> None:
+        if self.temperature <= 0:
+            raise TransilError(f"settings.temperature is {self.temperature}; it must be above 0")
+
+    def begin(self, net: Net, context: Context) -> None:
+        if context.number > 1:  # weight decay has worn the rows of classes not seen before
+            net.head.reset(context.generator, context.new)
 
     def loss(
         self, student: Outputs, teacher: Outputs | None, labels: torch.Tensor, context: Context

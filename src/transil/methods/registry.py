@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from transil.errors import TransilError
@@ -16,6 +16,7 @@ from transil.methods.lwf import Lwf
 from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
 from transil.registry import Registry, nearest
+from transil.settings import typed
 
 METHODS: Registry[Method] = Registry(
     "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, Lucir, Joint]
@@ -26,20 +27,31 @@ register_method: Callable[[type[Method]], type[Method]] = METHODS.register
 def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
     """A method by name with its settings; an unknown or wrong one is an error."""
     cls = METHODS.find(name)
-    known = {f.name: f.default for f in fields(cls)}  # type: ignore[arg-type]
+    values = {}
+    known = settings_of(cls)
     for key, value in (settings or {}).items():
         if key not in known:
             remedy = nearest(key, known) if known else "it has none"
             raise TransilError(f"method '{name}' has no setting '{key}'; {remedy}")
         wanted = type(known[key])
-        if not isinstance(value, wanted) and not (wanted is float and type(value) is int):
-            raise TransilError(
-                f"method '{name}': {key} is {value!r}, but must be of type {wanted.__name__}"
-            )
-    return cls(**(settings or {}))
+        values[key] = typed(value, wanted, f"method '{name}': settings.{key}")
+    method = cls(**values)
+    method.check()
+    return method
+
+
+def settings_of(cls: type[Method]) -> dict[str, Any]:
+    """The settings of a method with their defaults; one that is no dataclass of them is told."""
+    if "__dataclass_fields__" not in vars(cls):  # its own, not only its parent's
+        raise TransilError(f"method '{cls.name}': its class {cls.__name__} must be a dataclass")
+    for f in fields(cls):  # type: ignore[arg-type]
+        if f.default is MISSING:
+            raise TransilError(f"method '{cls.name}': its setting '{f.name}' has no default")
+    return {f.name: f.default for f in fields(cls)}  # type: ignore[arg-type]
 
 
 def family_of(method: Method) -> list[Method]:
     """The methods whose scores a run of `method` gives: itself, or all that share its training."""
-    settings = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
-    return [METHODS.find(name)(**settings) for name in method.family or (method.name,)]
+    if method.name not in method.family:  # a subclass from outside has a training of its own
+        return [method]
+    return [METHODS.find(name)(**method.settings()) for name in method.family]

@@ -20,6 +20,7 @@ class Body(nn.Module):
     name: ClassVar[str]
     summary: ClassVar[str]
     width: ClassVar[int]
+    least: ClassVar[int] = 8  # the smallest image, in pixels
 
     def __init__(self, last_relu: bool = True) -> None:
         super().__init__()
@@ -95,6 +96,7 @@ class ResNet18(ResNet18Cifar):
 
     name = "resnet18-224"
     summary = "ResNet-18, 7x7 stem and pooling, for 224 px: the paper's"
+    least = 32
 
     def make_stem(self) -> nn.Module:
         """ImageNet's: a quarter of the size."""

@@ -20,14 +20,21 @@ class Head(nn.Module):
         self.weight = nn.Parameter(torch.empty(classes, width))
 
     @torch.no_grad()
-    def reset(self, generator: torch.Generator | None = None) -> None:
-        """Draw all rows anew, as a fresh layer of torch has them: U(-1/sqrt(d), 1/sqrt(d)).
+    def reset(
+        self, generator: torch.Generator | None = None, rows: torch.Tensor | None = None
+    ) -> None:
+        """Draw rows anew, as a fresh layer of torch has them: U(-1/sqrt(d), 1/sqrt(d)).
 
+        All, or those of a mask `rows` (classes,).
         Numbers are drawn on the CPU: a seed gives the same rows on every device.
         """
         bound = 1.0 / math.sqrt(self.weight.shape[1])
         for parameter in self.drawn():
             fresh = torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+            fresh = fresh.to(parameter.device)
+            if rows is not None:
+                mask = rows.view(-1, *[1] * (parameter.dim() - 1))
+                fresh = torch.where(mask, fresh, parameter)
             parameter.copy_(fresh)
 
     def drawn(self) -> list[nn.Parameter]:

@@ -28,7 +28,7 @@ from transil.registry import nearest
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (Fractal(), Radial(), Noise(), Strokes())}
 
-SMALLEST, LARGEST = 16, 224
+SMALLEST, LARGEST = 16, 256
 # Pixels rendered at once: enough to hide the cost of a NumPy call, few enough for the cache.
 BLOCK_PIXELS = 1 << 17
 
@@ -71,7 +71,7 @@ def make_images(
     split
         Any word, as "train" or "test": other images of the same classes.
     size
-        Side in pixels, 16 to 224.
+        Side in pixels, 16 to 256.
     count
         The number of classes in the set.
     """
