@@ -265,19 +265,6 @@ def test_figures(work: Path, ending: str) -> None:
         assert first == (work / f"b.{ending}").read_bytes()
 
 
-def test_demo(tmp_path: Path) -> None:
-    text = ok("demo", "-o", "out", cwd=tmp_path)
-    made = {path.name for path in (tmp_path / "out").iterdir()}
-    assert made == {"target", "adbic.json", "bic.json", "demo.png"}
-    store = ScoreStore.open(tmp_path / "out" / "target")
-    raw = evaluate(store).average_incremental_accuracy
-    better = evaluate(
-        store, load_bank(tmp_path / "out" / "adbic.json")
-    ).average_incremental_accuracy
-    assert f"{100 * better:.2f}" in text
-    assert better > raw + 0.05
-
-
 def test_help_shows_examples() -> None:
     for words in (
         ["import-scores"],
@@ -287,6 +274,11 @@ def test_help_shows_examples() -> None:
         ["transfer"],
         ["correct"],
         ["demo"],
+        ["run"],
+        ["report"],
+        ["train"],
+        ["methods"],
+        ["recipes"],
         ["bank", "show"],
         ["bank", "compare"],
     ):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transil import Schedule
+from transil.cli.app import run
 from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
@@ -52,7 +55,7 @@ engine: {checkpoint_minutes: 0}
 
 def recipe(folder: Path, text: str = SMALL, **changes: str) -> str:
     lines = [x for x in text.splitlines() if x.split(":")[0] not in changes]
-    path = folder / "small.yaml"
+    path = folder / f"{'-'.join(['small', *changes])}.yaml"
     path.write_text("\n".join([*lines, *(f"{k}: {v}" for k, v in changes.items())]) + "\n")
     return str(path)
 
@@ -355,3 +358,72 @@ def ray_workers() -> list[int]:
             if (folder / "cmdline").read_bytes().startswith(b"ray::run_task"):
                 found.append(int(folder.name))
     return found
+
+
+# -- the command line --------------------------------------------------------------------------
+
+
+def test_the_demo_prints_its_gain_and_where_the_report_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command itself, on smaller images than it has."""
+    demo = load_experiment("demo")
+    small = {k: {"path": f"formula:{k}?classes=5&train=10&test=5&size=16"} for k in demo.sets}
+    monkeypatch.setattr(
+        "transil.experiment.recipe.load_experiment",
+        lambda _: replace(demo, sets=small, train={"epochs": 1}),
+    )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert run(["demo", "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("best control") == 4  # two methods, two corrections
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in said
+    cells = Results.load(tmp_path / "out").cells
+    assert {(c.setting.method, c.kind) for c in cells if c.name == "adbic"} == {
+        (m, k) for m in ("lwf", "lucir") for k in ("transfer", "bound")
+    }
+
+
+def test_a_plan_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", recipe(tmp_path), "-o", str(tmp_path / "results"), "--plan"]
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert "24 runs, 0 done already, about" in said
+    assert "references of c: a, b" in said
+    assert not (tmp_path / "results").exists()
+    assert run([*words, "--json"]) == 0
+    assert {r["status"] for r in json.loads(capsys.readouterr().out)["runs"]} == {"new"}
+
+
+def test_a_report_from_files_alone(whole: tuple[Path, Results], tmp_path: Path) -> None:
+    page = tmp_path / "again" / "report.html"
+    assert run(["report", str(whole[0] / "results"), "-o", str(page.parent)]) == 0
+    assert page.stat().st_size > 10_000
+
+
+def test_bad_input_to_experiments_gets_one_line(
+    whole: tuple[Path, Results], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    other = shutil.copytree(whole[0], tmp_path / "other")
+    broken = next((other / "results" / "runs").glob("c-lwf-s2-*"))
+    next(broken.glob("scores/lwf/test-*.safetensors")).write_bytes(b"half")
+    bank = other / "results" / "banks" / "lwf-s4-adbic-newton-seed0.json"
+    results = ["-o", str(other / "results")]
+    cases = [
+        (["run", recipe(tmp_path, method="[lwf]"), *results], "did you mean 'methods'?"),
+        (["run", recipe(tmp_path, targets="[nowhere]"), *results], "nowhere: no such folder"),
+        (["run", "demoo", *results], "did you mean 'demo'?"),
+        (["run", recipe(tmp_path), *results, "--executor", "slurm"], "there are: local, ray"),
+        (["run", recipe(tmp_path), *results, "--address", "x"], "--address goes with"),
+        (["report", str(tmp_path / "empty")], "no results here (results.json is missing)"),
+        (["report", str(tmp_path / "empty"), str(tmp_path)], "name the report's own with -o"),
+        (["run", recipe(tmp_path), *results], "test-0"),  # a half-written run
+        (["evaluate", str(other / "results" / "runs" / broken.name), "--bank", str(bank)],
+         "is not the bank's"),  # a bank from another schedule
+    ]  # fmt: skip
+    for words, message in cases:
+        assert run(words) == 2, words
+        errors = capsys.readouterr().err
+        assert message in errors
+        assert sum(line.startswith("error:") for line in errors.splitlines()) == 1

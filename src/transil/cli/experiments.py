@@ -181,6 +181,28 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     say(f"{len(rows)} runs, {_left(plan)}")
 
 
+def _gains(results: Results) -> list[str]:
+    """What the transfer has brought each model, beside the best control."""
+    lines = []
+    for cell in results.cells:
+        gain, low, high = cell.gain, cell.low, cell.high
+        if cell.kind != "transfer" or gain is None or low is None or high is None:
+            continue
+        controls = [
+            c.gain for c in results.cells
+            if c.kind == "control" and c.setting == cell.setting and c.gain is not None
+        ]  # fmt: skip
+        s = cell.setting
+        beside = f"; best control {percent(max(controls), sign=True)}" if controls else ""
+        lines.append(
+            f"{s.target}, {s.method}, S={s.states}, {cell.name} ({cell.solver}, {cell.transfer}): "
+            f"{percent(cell.average - gain)} -> {percent(cell.average)} %, gain "
+            f"{percent(gain, sign=True)} ({percent(low, sign=True)} to "
+            f"{percent(high, sign=True)}){beside}"
+        )
+    return lines
+
+
 def _show_results(results: Results, page: Path | None, as_json: bool) -> None:
     if as_json:
         from dataclasses import asdict
@@ -203,6 +225,8 @@ def _show_results(results: Results, page: Path | None, as_json: bool) -> None:
     headings = ["target", "correction", "average", "gain", "95 % interval"]
     if rows:
         print_table("average incremental accuracy, percent, states 2..S", headings, rows)
+    for line in _gains(results):
+        say(line)
     for failure in results.failures:
         note(f"failed: {failure.what}: {failure.reason}")
         for line in failure.log.splitlines():
