@@ -63,6 +63,25 @@ def test_runs_side_by_side_equal_single_ones(tmp_path: Path) -> None:
         np.testing.assert_allclose(together, expected, rtol=2e-2, atol=2e-3)
 
 
+def test_streamed_runs_side_by_side(tmp_path: Path) -> None:
+    """A thread of one run allocates pinned memory while the step of the other is captured."""
+    streamed = {"image_gigabytes": 0.0}
+    single = losses(train(settings("ft", **streamed), tmp_path / "one"))
+    names = ("a", "b", "c")
+    train_together([training(settings("ft", **streamed), tmp_path / n) for n in names])
+    for name in names:
+        together = losses(RunFolder(tmp_path / name))
+        np.testing.assert_allclose(together, single, rtol=2e-2, atol=2e-3)
+
+
+def test_a_gpu_can_be_named(tmp_path: Path) -> None:
+    last = f"cuda:{torch.cuda.device_count() - 1}"
+    run = train(settings("ft", device=last), tmp_path / "named")
+    np.testing.assert_allclose(
+        losses(run), losses(train(settings("ft"), tmp_path / "first")), rtol=2e-2, atol=2e-3
+    )
+
+
 def test_a_gpu_run_continues_where_it_stopped(tmp_path: Path) -> None:
     whole = losses(train(settings("lucir", checkpoint_minutes=0), tmp_path / "whole"))
     part = training(settings("lucir", checkpoint_minutes=0), tmp_path / "part")
