@@ -137,10 +137,15 @@ class DeviceImages:
     def _copy(self) -> torch.Tensor:
         """All images on the device, copied in blocks: never twice in memory on the way."""
         pixels = torch.empty(self.subset.shape, dtype=torch.uint8, device=self.device)
-        for start in range(0, len(self.subset), 4096):
-            part = slice(start, start + 4096)
-            pixels[part] = torch.from_numpy(self.subset.read(part))
+        copy_pixels(self.subset, pixels)
         return pixels
+
+
+def copy_pixels(subset: Subset, into: torch.Tensor) -> None:
+    """Copy all images of a subset to the front of a tensor, in blocks."""
+    for start in range(0, len(subset), 4096):
+        part = torch.from_numpy(subset.read(slice(start, start + 4096)))
+        into[start : start + len(part)] = part
 
 
 def default_budget(device: torch.device) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from transil.data.augment import Normalise, Transform
-from transil.data.device import default_budget, read_ahead
+from transil.data.device import copy_pixels, default_budget, read_ahead
 from transil.data.statistics import Statistics
 from transil.data.stream import Subset
 
@@ -66,9 +66,7 @@ class Feed:
         self._subset, self._state = subset, state
         self._labels[: len(subset)] = torch.from_numpy(subset.labels)
         if self.resident:
-            for start in range(0, len(subset), 4096):
-                part = torch.from_numpy(subset.read(slice(start, start + 4096)))
-                self._pixels[start : start + len(part)] = part
+            copy_pixels(subset, self._pixels)
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
