@@ -50,14 +50,21 @@ def images(size: int, count: int = GROUP) -> Images:
     return Images("noise", names, {"train": split, "val": split}, "x")
 
 
-def learner(method: str, kind: str = "32", *, graph: bool = True, batch: int = BATCH) -> Learner:
+def learner(
+    method: str,
+    kind: str = "32",
+    *,
+    graph: bool = True,
+    fuse: bool = False,
+    batch: int = BATCH,
+) -> Learner:
     """One that is in its second state."""
     config = resolve(
         method=method,
         recipe=f"{method}-{kind}",
         overrides=[{
             "data": {"states": STATES, "order": "label"},
-            "engine": {"graph": graph, "device": "cuda"},
+            "engine": {"graph": graph, "compile": fuse, "device": "cuda"},
             "train": {"batch_size": batch},
         }],
     )  # fmt: skip
@@ -216,6 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=6.0, help="per measurement")
     parser.add_argument("--skip-loader", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     options = parser.parse_args()
     seconds = options.seconds
     torch.backends.cudnn.benchmark = True
@@ -245,6 +253,10 @@ def main() -> None:
         two = engine(method, seconds, runs=2)
         print(f"{method:6} two at once {two:9,.0f} images/s together, {two / graph[method]:.2f}x one "
               "(goal 1.25)", flush=True)  # fmt: skip
+        if options.compile:
+            fused = engine(method, seconds, fuse=True)
+            print(f"{method:6} compiled {fused:9,.0f} images/s, {fused / graph[method]:.2f}x",
+                  flush=True)  # fmt: skip
     big = engine("ft", seconds, kind="224")
     print(f"ft     224 px  {big:9,.0f} images/s  (goal 11,000)")
     print(f"ft     batch 512 {engine('ft', seconds, batch=512):9,.0f} images/s")

@@ -49,6 +49,12 @@ def test_graph_and_eager_give_the_same_losses(tmp_path: Path, method: str, body:
     np.testing.assert_allclose(captured[:2], eager[:2], rtol=2e-3)
 
 
+def test_a_compiled_network_gives_the_same_losses(tmp_path: Path) -> None:
+    plain = losses(train(settings("lwf"), tmp_path / "plain"))
+    compiled = losses(train(settings("lwf", compile=True), tmp_path / "compiled"))
+    np.testing.assert_allclose(compiled, plain, rtol=5e-2, atol=5e-3)
+
+
 def test_streamed_images_give_the_same_losses(tmp_path: Path) -> None:
     resident = losses(train(settings("lwf"), tmp_path / "resident"))
     streamed = losses(train(settings("lwf", image_gigabytes=0.0), tmp_path / "streamed"))
@@ -65,10 +71,10 @@ def test_runs_side_by_side_equal_single_ones(tmp_path: Path) -> None:
 
 def test_streamed_runs_side_by_side(tmp_path: Path) -> None:
     """A thread of one run allocates pinned memory while the step of the other is captured."""
-    streamed = {"image_gigabytes": 0.0}
-    single = losses(train(settings("ft", **streamed), tmp_path / "one"))
+    config = settings("ft", image_gigabytes=0.0)
+    single = losses(train(config, tmp_path / "one"))
     names = ("a", "b", "c")
-    train_together([training(settings("ft", **streamed), tmp_path / n) for n in names])
+    train_together([training(config, tmp_path / name) for name in names])
     for name in names:
         together = losses(RunFolder(tmp_path / name))
         np.testing.assert_allclose(together, single, rtol=2e-2, atol=2e-3)

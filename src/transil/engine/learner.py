@@ -49,7 +49,11 @@ class Learner:
         self.net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.teacher = self._frozen_copy() if self.method.teacher and len(stream) > 1 else None
         workers.share_statistics(self.net)
-        self.forward = workers.wrap(self.net)
+        self.forward: Callable[..., Outputs] = workers.wrap(self.net)
+        self.taught_by: Callable[..., Outputs] | None = self.teacher
+        if config.engine.compile:
+            self.forward = torch.compile(self.forward, dynamic=False)
+            self.taught_by = torch.compile(self.teacher, dynamic=False) if self.teacher else None
         self.context = Context(stream.schedule, self.device)
         counts = stream.counts()["train"]
         size = stream.image_size
@@ -198,7 +202,7 @@ class Learner:
             step = Step(
                 self.net,
                 self.forward,
-                self.teacher if taught else None,
+                self.taught_by if taught else None,
                 self.method,
                 self.context,
                 self.feed,

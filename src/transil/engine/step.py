@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
-from torch import nn
 
 from transil.data.feed import Feed
 from transil.methods.base import Context, Method
 from transil.methods.losses import only
-from transil.nets.net import Net
+from transil.nets.net import Net, Outputs
 
 # Steps before a capture: cuDNN chooses its kernels, the allocator settles.
 WARM_UP = 3
@@ -26,8 +25,8 @@ class Step:
     def __init__(
         self,
         net: Net,
-        forward: nn.Module,
-        teacher: Net | None,
+        forward: Callable[..., Outputs],
+        teacher: Callable[..., Outputs] | None,
         method: Method,
         context: Context,
         feed: Feed,
