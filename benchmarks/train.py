@@ -28,9 +28,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transil.data import ClassStream, Images, ImageSplit
 from transil.engine import resolve
+from transil.engine.lanes import Lane
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
-from transil.engine.training import Lane
 from transil.engine.workers import Workers
 from transil.nets import build_net
 

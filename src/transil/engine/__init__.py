@@ -1,10 +1,11 @@
 """The training engine: one loop, static shapes, atomic checkpoints."""
 
 from transil.engine.config import RunConfig
+from transil.engine.lanes import train_together
 from transil.engine.recipes import load_recipe, recipe_names, resolve
 from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
-from transil.engine.training import train, train_together, training
+from transil.engine.training import train, training
 
 __all__ = [
     "Progress",

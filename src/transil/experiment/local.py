@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 
+from transil.engine.lanes import Lane
 from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
-from transil.engine.training import Lane, training
+from transil.engine.training import training
 from transil.errors import TransilError, reason
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
