@@ -16,6 +16,7 @@ from html import escape
 from typing import Any
 
 from transil.report.figures import figure_class
+from transil.report.names import shorten
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -89,14 +90,19 @@ class Grid:
         top: float = 0.4,
         gap: tuple[float, float] = (0.3, 0.45),
         bottom: float = 0.55,
-        legend: int = 0,
+        legend: Sequence[str] = (),
         least: float = 7.0,
     ) -> None:
         # A single small panel is drawn wider: a page would blow it up otherwise.
         spare = least - (left + right + columns * panel[0] + (columns - 1) * gap[0])
         wide = panel[0] + max(0.0, spare) / columns
         self.width = left + right + columns * wide + (columns - 1) * gap[0]
-        self.legend_rows, self.below = legend, 0.26 * legend + (0.12 if legend else 0.0)
+        # Entries of a legend stand in as many columns as fit.
+        entry = max((0.085 * len(label) for label in legend), default=0.0) + 0.75
+        self.legend_columns = max(1, min(len(legend), int(self.width / entry)))
+        legend_rows = -(-len(legend) // self.legend_columns)
+        self.below = 0.2 * legend_rows + (0.18 if legend else 0.0)
+        self.panel = panel
         under = bottom + self.below
         height = top + under + rows * panel[1] + (rows - 1) * gap[1]
         self.figure: Any = figure_class()(figsize=(self.width, height))
@@ -111,9 +117,10 @@ class Grid:
         self.height, self.rows, self.columns = height, rows, columns
 
     def row_name(self, r: int, text: str) -> None:
-        """A row's name at the left edge, read upwards."""
+        """A row's name at the left edge, read upwards, no longer than the row."""
+        most = max(4, int((self.panel[1] + 0.1) / 0.09))
         box = self.panels[r][0].get_position()
-        self.figure.text(0.08 / self.width, (box.y0 + box.y1) / 2, short(text, 24), rotation=90,
+        self.figure.text(0.08 / self.width, (box.y0 + box.y1) / 2, short(text, most), rotation=90,
                          va="center", ha="left", fontweight="bold")  # fmt: skip
 
     def x_label(self, text: str) -> None:
@@ -122,16 +129,15 @@ class Grid:
         middle = (boxes[0].x0 + boxes[-1].x1) / 2
         self.figure.text(middle, (self.below + 0.08) / self.height, text, ha="center", va="bottom")
 
-    def legend(self, handles: Sequence[Any], columns: int) -> None:
+    def legend(self, handles: Sequence[Any]) -> None:
         """One legend below all panels, never over data."""
-        self.figure.legend(handles=list(handles), loc="lower center", ncols=columns,
+        self.figure.legend(handles=list(handles), loc="lower center", ncols=self.legend_columns,
                            borderaxespad=0.2, handlelength=2.6, columnspacing=1.6)  # fmt: skip
 
 
 def short(text: str, most: int = 18) -> str:
     """A name that fits; the tables have the whole one."""
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return shorten(text, most)
 
 
 def room(texts: Sequence[str], size: float = 8.0, most: int = 18) -> float:
@@ -180,7 +186,11 @@ def inline_svg(picture: Picture) -> str:
     body = re.sub(r"<text (?![^>]*fill:)", '<text fill="currentColor" ', body)
     body = re.sub(r"\n\s+", "\n", body.replace(f"font-family: {FONTS}; ", ""))
     label = escape(f"{picture.title}. {picture.caption}", quote=True)
-    return f'<svg {box[0] if box else ""} role="img" aria-label="{label}">{body.strip()}'
+    # Larger than life it would shout beside the text; on a phone it scrolls before it is too small.
+    wide = re.search(r'width="([\d.]+)pt"', head)
+    size = float(wide[1]) * 96 / 72 if wide else 700.0
+    style = f"max-width:{1.2 * size:.0f}px;min-width:{min(0.6 * size, 700):.0f}px"
+    return f'<svg {box[0] if box else ""} style="{style}" role="img" aria-label="{label}">{body.strip()}'
 
 
 def _fonts(svg: str) -> str:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import INK, Grid, Picture, finish, method_style, short, whole_ticks
+from transil.report.drawing import (
+    GREY,
+    INK,
+    Grid,
+    Picture,
+    finish,
+    method_style,
+    short,
+    whole_ticks,
+)
 from transil.report.figures_scores import pick_states, shown_details
 from transil.report.study import Study, unique
 
@@ -56,9 +65,13 @@ def _matrices(
                 _numbers(axes, matrix, most if is_change else None)
             for side in axes.spines.values():
                 side.set_visible(False)
-            whole_ticks(axes.xaxis, size)
-            whole_ticks(axes.yaxis, size)
-            axes.tick_params(length=2, labelbottom=r == len(chosen) - 1, labelleft=c == 0)
+            # Ticks take much of the drawing time; inner panels need none.
+            for axis, outer in ((axes.xaxis, r == len(chosen) - 1), (axes.yaxis, c == 0)):
+                if outer:
+                    whole_ticks(axis, size)
+                else:
+                    axis.set_ticks([])
+            axes.tick_params(length=2)
             if r == 0:
                 axes.set_title(heads[c])
             if c == 0:
@@ -121,11 +134,12 @@ def states_figure(study: Study) -> Picture | None:
     columns = study.columns(fraction)
     targets, all_states = unique(t for t, _ in columns), sorted({s for _, s in columns})
     methods = study.methods
-    entries = len(methods) + (2 if main else 0)
-    per_row = min(entries, 6)
+    labels = names.methods(methods)
+    if main:
+        labels += ["uncorrected", short(main.label(), 22)]
     grid = Grid(
         len(targets), len(all_states), (2.9, 1.75), left=1.0, gap=(0.3, 0.35),
-        legend=-(-entries // per_row),
+        legend=labels,
     )  # fmt: skip
     for r, target in enumerate(targets):
         grid.row_name(r, names.target(target))
@@ -155,16 +169,14 @@ def states_figure(study: Study) -> Picture | None:
             if c == 0:
                 axes.set_ylabel("accuracy (%)")
     handles = []
-    for method in methods:
+    for method, label in zip(methods, labels, strict=False):
         colour, marker = method_style(methods, method)
-        handles.append(Line2D([], [], color=colour, marker=marker, markersize=3.5,
-                              label=names.method(method)))  # fmt: skip
+        handles.append(Line2D([], [], color=colour, marker=marker, markersize=3.5, label=label))
     if main:
-        handles.append(Line2D([], [], color="#7F7F7F", linestyle="--", label="uncorrected"))
-        handles.append(Line2D([], [], color="#7F7F7F", linestyle="-",
-                              label=short(main.label(), 22)))  # fmt: skip
+        handles.append(Line2D([], [], color=GREY, linestyle="--", label=labels[-2]))
+        handles.append(Line2D([], [], color=GREY, linestyle="-", label=labels[-1]))
     grid.x_label("state")
-    grid.legend(handles, per_row)
+    grid.legend(handles)
     seeds = ", mean over seeds" if len(study.seeds) > 1 else ""
     what = f" before (dashed) and after {main.label()} (solid)" if main else ""
     return finish(

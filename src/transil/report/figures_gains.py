@@ -29,8 +29,8 @@ from transil.report.more_tables import ablation_groups, main_singles
 from transil.report.names import Line
 from transil.report.study import Study, place_of, unique
 
-TRANSFER_STYLES = ((ORANGE, "s"), (BLUE, "o"), (GREEN, "D"), (PINK, "^"))
-CONTROL_STYLES = ((GREY, "x"), (AMBER, "+"), (SKY, "1"))
+TRANSFER_STYLES = ((ORANGE, "s"), (BLUE, "o"), (GREEN, "D"), (AMBER, "^"))
+CONTROL_STYLES = ((GREY, "x"), (PINK, "+"), (SKY, "1"))
 
 
 def gains_figure(study: Study) -> Picture | None:
@@ -41,18 +41,20 @@ def gains_figure(study: Study) -> Picture | None:
     lines = [x for x in study.lines(fraction) if x.kind == "control"
              or (x.kind == "transfer" and x.solver == solver)]  # fmt: skip
     columns = study.columns(fraction)
-    if not lines or not columns:
+    methods = [m for m in study.methods
+               if any(study.get((t, m, s, fraction), x) for t, s in columns for x in lines)]  # fmt: skip
+    if not methods:
         return None
     targets, all_states = unique(t for t, _ in columns), sorted({s for _, s in columns})
     styles = _styles(lines)
     height = max(0.9, len(targets) * (0.1 * len(lines) + 0.14))
     labels = [short(names.target(t)) for t in targets]
     grid = Grid(
-        len(study.methods), len(all_states), (2.7, height), left=0.45 + room(labels),
-        gap=(0.25, 0.3), legend=-(-len(lines) // 5),
+        len(methods), len(all_states), (2.7, height), left=0.45 + room(labels),
+        gap=(0.25, 0.3), legend=[short(x.label(), 22) for x in lines],
     )  # fmt: skip
     handles: list[Any] = []
-    for r, method in enumerate(study.methods):
+    for r, method in enumerate(methods):
         grid.row_name(r, names.method(method))
         low = high = 0.0
         for c, states in enumerate(all_states):
@@ -73,7 +75,7 @@ def gains_figure(study: Study) -> Picture | None:
                 handles.append(axes.errorbar(
                     xs, [p[0] for p in points], xerr=np.clip([down, up], 0, None),
                     fmt=marker, color=colour, markersize=4, elinewidth=1.1, capsize=1.5,
-                    markeredgewidth=1.2, label=line.label(),
+                    markeredgewidth=1.2, label=short(line.label(), 22),
                 ))  # fmt: skip
                 low = min([low, *(x - d for x, d in zip(xs, down, strict=True))])
                 high = max([high, *(x + u for x, u in zip(xs, up, strict=True))])
@@ -90,7 +92,7 @@ def gains_figure(study: Study) -> Picture | None:
             margin = 0.05 * (high - low or 1.0)
             axes.set_xlim(low - margin, high + margin)
     grid.x_label("gain over the uncorrected model (points); the scale is that of each row")
-    grid.legend(handles, min(len(lines), 5))
+    grid.legend(handles)
     return finish(
         grid, "gains", "Table 1 as a picture: what is gained",
         "Gain in average accuracy (points) over the uncorrected model, with 95 % intervals, for "
@@ -123,7 +125,7 @@ def ablation_figure(study: Study) -> Picture | None:
     for method in study.methods:
         for group in ablation_groups(study, method):
             place = place_of(group[0].setting)
-            raw = study.raw(place)
+            raw = study.raw(place, [a.setting.seed for a in group])
             fit = (group[0].correction, group[0].solver)
             wanted = (main.name, main.solver) if main else fit
             known = unique((a.correction, a.solver) for a in study.ablations)
@@ -142,7 +144,8 @@ def ablation_figure(study: Study) -> Picture | None:
     targets = [t for t in study.targets if any(k[0] == t for k in series)]
     all_states = sorted({k[1] for k in series})
     methods = [m for m in study.methods if any(m in v for v in series.values())]
-    grid = Grid(len(targets), len(all_states), (2.8, 1.75), left=1.0, gap=(0.5, 0.35), legend=1)
+    grid = Grid(len(targets), len(all_states), (2.8, 1.75), left=1.0, gap=(0.5, 0.35),
+                legend=names.methods(methods))  # fmt: skip
     for r, target in enumerate(targets):
         grid.row_name(r, names.target(target))
         for c, states in enumerate(all_states):
@@ -169,9 +172,9 @@ def ablation_figure(study: Study) -> Picture | None:
     for method in methods:
         colour, marker = method_style(study.methods, method)
         handles.append(Line2D([], [], color=colour, marker=marker, markersize=3.6,
-                              label=names.method(method)))  # fmt: skip
+                              label=names.methods([method])[0]))  # fmt: skip
     grid.x_label("number of references, R")
-    grid.legend(handles, min(len(handles), 6))
+    grid.legend(handles)
     return finish(
         grid, "table-3-references", "Table 3 as a picture: how many references are needed",
         "Gain in average accuracy (points) over the uncorrected model with R references, mean and "

@@ -57,7 +57,8 @@ def scores_figure(study: Study) -> Picture | None:
     states = pick_states(unique(k[2] for k in found))
     found = {k: v for k, v in found.items() if k[2] == states}
     targets, methods = unique(k[0] for k in found), unique(k[1] for k in found)
-    grid = Grid(len(methods), len(targets), (1.95, 1.65), left=0.95, gap=(0.42, 0.3), legend=1)
+    grid = Grid(len(methods), len(targets), (1.95, 1.65), left=0.95, gap=(0.42, 0.3),
+                legend=("uncorrected", "corrected"))  # fmt: skip
     handles: list[Any] = []
     for r, method in enumerate(methods):
         grid.row_name(r, names.method(method))
@@ -84,7 +85,7 @@ def scores_figure(study: Study) -> Picture | None:
             if c == 0:
                 axes.set_ylabel("score")
     grid.x_label("group of classes (the newest is last)")
-    grid.legend(handles, 2)
+    grid.legend(handles)
     main = study.main
     label = main.label() if main else ""
     return finish(
@@ -121,7 +122,9 @@ def pairs_figure(study: Study) -> Picture | None:
     order = study.methods or unique(p.method for p in pairs)
     methods = unique([m for m in order if any(p.method == m for p in pairs)]
                      + [p.method for p in pairs])  # fmt: skip
-    grid = Grid(len(all_states), 2, (4.0, 1.9), left=1.05, gap=(0.75, 0.35), top=0.2, legend=1)
+    known = unique([*study.methods, *methods])  # the colours of the other figures
+    grid = Grid(len(all_states), 2, (4.0, 1.9), left=1.05, gap=(0.75, 0.35), top=0.2,
+                legend=names.methods(methods))  # fmt: skip
     handles: list[Any] = []
     for r, states in enumerate(all_states):
         grid.row_name(r, f"S = {states}")
@@ -129,7 +132,7 @@ def pairs_figure(study: Study) -> Picture | None:
             axes = grid.panels[r][c]
             handles = []
             for i, method in enumerate(methods):
-                colour, marker = method_style(methods, method)
+                colour, marker = method_style(known, method)
                 values = [np.array(getattr(p, letter), dtype=float) for p in pairs
                           if p.method == method and p.states == states]  # fmt: skip
                 values = [v for v in values if v.size]
@@ -139,14 +142,14 @@ def pairs_figure(study: Study) -> Picture | None:
                 handles.append(axes.errorbar(
                     np.arange(1, len(mean) + 1) + shift, mean, yerr=std, color=colour,
                     marker=marker, markersize=3.6, linewidth=1.0, capsize=1.6, elinewidth=0.9,
-                    label=names.method(method),
+                    label=names.methods([method])[0],
                 ))  # fmt: skip
             axes.axhline(1 - c, color=TEXT, linewidth=0.6, linestyle=":")
             axes.grid(axis="y")
             axes.set_ylabel(f"{ALPHA} (factor)" if c == 0 else "β (shift)")
             whole_ticks(axes.xaxis, states)
     grid.x_label("group of classes (the newest is last)")
-    grid.legend(handles, min(len(handles), 6))
+    grid.legend(handles)
     counts = sorted({len(p.references) for p in pairs})
     many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return finish(

@@ -60,8 +60,8 @@ class Headline:
         text += f", surely worse in {self.worse}. Beats the controls: {self.verdict}"
         if not self.leads:
             return f"{text}."
-        return (f"{text} (ahead of the best one in {self.ahead} of {len(self.leads)}, by "
-                f"{names.signed(fmean(self.leads))} points on average).")  # fmt: skip
+        return (f"{text} (ahead of the best one in {self.ahead} of {len(self.leads)}; "
+                f"{names.signed(fmean(self.leads))} points against it on average).")  # fmt: skip
 
 
 def headlines(study: Study) -> list[Headline]:

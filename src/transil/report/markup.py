@@ -100,12 +100,12 @@ def _row_html(table: Table, row: Row, block: list[Row], starts: set[int], links:
         out = (f'<tr><th scope="rowgroup" class="method">{escape(row.block)}</th>'
                f'<td colspan="{span}"></td></tr>')  # fmt: skip
     if len(block) == 1:
-        name, kind = f"{row.block} {row.label}".strip(), "method"
+        name, kind = row.name, "method"
     else:
         name, kind = (row.label, "under") if row.label else (row.block, "method")
     cells = []
     for i, (column, entry) in enumerate(zip(table.columns, row.entries, strict=True)):
-        what = ", ".join(x for x in (f"{row.block} {row.label}".strip(), *column) if x)
+        what = ", ".join(x for x in (row.name, *column) if x)
         cells.append(_entry_html(entry, i in starts, links, what))
     style = ' class="bound"' if row.kind == "bound" else ""
     return (f'{out}<tr{style}><th scope="row" class="{kind}">{escape(name)}</th>'

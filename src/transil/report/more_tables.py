@@ -10,7 +10,7 @@ from transil.report.study import Study, place_of, unique
 from transil.report.tables import MISSING, Entry, Row, Source, Table, differences, summary_entry
 
 if TYPE_CHECKING:
-    from transil.experiment.results import Ablation
+    from transil.experiment.results import Ablation, Single
 
 
 def ablation_table(study: Study) -> Table | None:
@@ -27,7 +27,7 @@ def ablation_table(study: Study) -> Table | None:
             label = f"{names.target(target)}, S = {states}"
             label += f", {fraction:.0%} of the images" if fraction != 1.0 else ""
             label += f", {names.correction(first.correction)} ({first.solver})" if several else ""
-            raw = study.raw(place)
+            raw = study.raw(place, [a.setting.seed for a in group])
             sources = tuple(Source(c.setting.seed, c.run) for c in raw.cells) if raw else ()
             entries = [summary_entry(raw) if raw else MISSING]
             for n in counts:
@@ -116,16 +116,17 @@ def main_singles(study: Study) -> dict[tuple[str, str, str, int], Entry]:
     wanted = (main.name, main.solver) if main else pairs[0]
     pair = wanted if wanted in pairs else pairs[0]
     fraction = max(s.setting.fraction for s in study.singles)
-    found: dict[tuple[str, str, str, int], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, str, str, int], list[Single]] = {}
     for s in study.singles:
         if (s.correction, s.solver) == pair and s.setting.fraction == fraction:
             key = (s.reference, s.setting.target, s.setting.method, s.setting.states)
-            found.setdefault(key, []).append((100 * s.average, 100 * s.gain))
+            found.setdefault(key, []).append(s)
     entries = {}
-    for (reference, target, method, states), values in found.items():
-        raw = study.raw((target, method, states, fraction))
-        sources = tuple(Source(c.setting.seed, c.run) for c in raw.cells) if raw else ()
-        entries[reference, target, method, states] = Entry(
-            fmean(v[0] for v in values), gain=fmean(v[1] for v in values), sources=sources
+    for key, group in found.items():
+        raw = study.raw(place_of(group[0].setting), [s.setting.seed for s in group])
+        entries[key] = Entry(
+            100 * fmean(s.average for s in group),
+            gain=100 * fmean(s.gain for s in group),
+            sources=tuple(Source(c.setting.seed, c.run) for c in raw.cells) if raw else (),
         )
     return entries

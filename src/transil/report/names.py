@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from transil.report import paper
@@ -52,6 +53,11 @@ def method(name: str) -> str:
     return METHODS.get(name, name)
 
 
+def methods(items: Iterable[str]) -> list[str]:
+    """Methods as a legend names them: not too long."""
+    return [shorten(method(name), 20) for name in items]
+
+
 def correction(name: str) -> str:
     """A correction as the paper writes it."""
     return CORRECTIONS.get(name, name)
@@ -60,6 +66,12 @@ def correction(name: str) -> str:
 def target(name: str) -> str:
     """A data set as the paper writes it, where it is one of the paper's."""
     return paper.TARGETS.get(name, name)
+
+
+def shorten(text: str, most: int) -> str:
+    """A name that fits; the tables have the whole one."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def number(value: float | None, digits: int = 1) -> str:

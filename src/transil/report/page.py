@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 LOG_LINES = 20
 # These facts have a place of their own on the page.
 PLACED = ("limits", "differs")
+LINKED = "A number leads to its run, its gain to the bank that was used. "
+SEVERAL = "With several seeds it leads to the list of them. "
+LINKED_TARGET = "A number leads to the run of its target. "
 
 
 def write_report(
@@ -99,7 +102,10 @@ def _page(
         beside = {"table-1": ["gains"], "table-3": ["table-3-references"],
                   "transfer-matrix": ["transfer-matrix"]}.get(name, [])  # fmt: skip
         content = "".join(_figure(figures.pop(x)) for x in beside if x in figures)
-        content = table_html(table, links) + _files(f"tables/{name}", "md csv tex") + content
+        seeds = SEVERAL if len(study.seeds) > 1 else ""
+        how = LINKED if name.startswith(("table-1", "table-2")) else LINKED_TARGET
+        files = _files(f"tables/{name}", "md csv tex", how + seeds)
+        content = table_html(table, links) + files + content
         sections.append((name, table.title, content))
     if figures or missing:
         content = _figures(list(figures.values()))
@@ -191,13 +197,14 @@ def _figures(pictures: list[Picture]) -> str:
 
 def _figure(p: Picture) -> str:
     return (
-        f'<figure id="fig-{p.name}">{inline_svg(p)}<figcaption><strong>{escape(p.title)}.</strong> '
+        f'<figure id="fig-{p.name}"><div class="picture">{inline_svg(p)}</div>'
+        f"<figcaption><strong>{escape(p.title)}.</strong> "
         f"{escape(p.caption)} {_hrefs(f'figures/{p.name}', 'svg png')}</figcaption></figure>\n"
     )
 
 
-def _files(stem: str, suffixes: str) -> str:
-    return f'<p class="files">The same as a file: {_hrefs(stem, suffixes)}</p>'
+def _files(stem: str, suffixes: str, more: str = "") -> str:
+    return f'<p class="files">{more}The same as a file: {_hrefs(stem, suffixes)}</p>'
 
 
 def _hrefs(stem: str, suffixes: str) -> str:
@@ -227,8 +234,7 @@ def _facts(study: Study) -> str:
 
 def _sources(links: Links) -> str:
     return (
-        "<p>A number leads to the run it came from and its gain to the bank that was used; where "
-        "it is a mean over seeds, it leads here.</p>"
+        "<p>A number that is a mean over seeds leads here, to its runs and banks.</p>"
         f"<details><summary>{names.count(len(links.lists), 'number')} over several seeds</summary>"
         f"{links.render()}</details>"
     )

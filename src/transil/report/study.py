@@ -102,8 +102,9 @@ class Study:
         self.states = sorted({s.states for s in everything})
         self.fractions = sorted({s.fraction for s in everything}, reverse=True)
         self.seeds = sorted({s.seed for s in everything})
-        told = [str(s) for r in self.results for s in as_list(r.facts.get("solvers"))]
-        self.solvers = unique(told + [c.solver for c in self.cells if c.solver])
+        used = unique(c.solver for c in self.cells if c.solver)
+        told = [s for r in self.results for s in as_list(r.facts.get("solvers"))]
+        self.solvers = unique([s for s in told if s in used] + used)  # the recipe's order
         self.references = unique(
             [name for c in self.cells for name in c.references]
             + [s.reference for s in self.singles]
@@ -137,9 +138,14 @@ class Study:
         """What is known of a line at a place."""
         return self._summaries.get((place, line))
 
-    def raw(self, place: Place) -> Summary | None:
-        """The uncorrected model."""
-        return next((self.get(place, x) for x in self.lines_at(place) if x.kind == "raw"), None)
+    def raw(self, place: Place, seeds: Iterable[int] | None = None) -> Summary | None:
+        """The uncorrected model; of some seeds only, to compare with what only those have."""
+        found = next((self.get(place, x) for x in self.lines_at(place) if x.kind == "raw"), None)
+        if found is None or seeds is None:
+            return found
+        wanted = set(seeds)
+        cells = tuple(c for c in found.cells if c.setting.seed in wanted)
+        return Summary(cells) if cells else None
 
     def lines_at(self, place: Place) -> list[Line]:
         """The lines that a place has."""

@@ -27,9 +27,10 @@ nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:.3em 1.2em;padding:0;marg
 .limits{background:var(--note);border-left:4px solid var(--note-line);padding:.6em 1em;margin:1.2em 0}
 .limits h2{border:0;padding:0;margin:0;font-size:1.05rem}
 .limits ul{margin:.3em 0;padding-left:1.2em}
-.scroll{overflow-x:auto;border:1px solid var(--line);border-radius:6px;margin:.6em 0}
+.scroll{overflow-x:auto;width:fit-content;max-width:100%;margin:.6em 0;
+border:1px solid var(--line);border-radius:6px}
 table{border-collapse:collapse;font-size:.875rem;line-height:1.35;
-font-variant-numeric:tabular-nums lining-nums;min-width:100%}
+font-variant-numeric:tabular-nums lining-nums}
 th,td{padding:.32em .6em;vertical-align:top}
 thead th{background:var(--soft);font-weight:600;text-align:right;vertical-align:bottom;
 white-space:nowrap}
@@ -57,6 +58,7 @@ td a:hover{text-decoration-color:currentColor}
 .up{color:var(--gain)}.down{color:var(--loss)}
 .best{font-weight:700}
 figure{margin:1.4em 0}
+figure .picture{overflow-x:auto}
 figure svg{display:block;width:100%;height:auto;color:var(--text);
 font-family:'DejaVu Sans',Verdana,sans-serif}
 figure svg *{stroke-linejoin:round;stroke-linecap:butt}
@@ -70,6 +72,8 @@ dd{margin:0;min-width:0;overflow-wrap:anywhere}
 dd dl,dd ul{margin:0}
 dd dt{font-weight:400;color:var(--muted)}
 dd ul{padding-left:1.1em}
+dd pre,dd .scroll{margin:.1em 0 .3em}
+dd td:first-child,dd thead th:first-child{text-align:left}
 .sources{columns:24em;column-gap:2em;font-size:.8125rem;padding-left:1.2em}
 .sources li{break-inside:avoid;overflow-wrap:anywhere}
 li:target{background:var(--note)}

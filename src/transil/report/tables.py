@@ -57,6 +57,12 @@ class Row:
     entries: tuple[Entry, ...]
     kind: str = ""
 
+    @property
+    def name(self) -> str:
+        """Its full name, with that of the block."""
+        between = " " if self.label.startswith("+") or not self.label else ", "
+        return f"{self.block}{between}{self.label}".strip()
+
 
 @dataclass(frozen=True)
 class Table:
@@ -105,6 +111,7 @@ def accuracy_table(study: Study, fraction: float) -> Table:
         rows += _mark(block, "best")
     rows = _mark(rows, "top")
     joint = _joint_row(study, columns) if fraction == 1.0 else None
+    rows += [joint] if joint else []
     share = "all training images" if fraction == 1.0 else f"{fraction:.0%} of the training images"
     number = {1.0: "1", 0.5: "2"}.get(fraction, f"2, {fraction:g}")
     return Table(
@@ -112,7 +119,7 @@ def accuracy_table(study: Study, fraction: float) -> Table:
         title=f"Table {number}: average accuracy with {share}",
         stub="method",
         columns=tuple((names.target(t), f"S = {s}") for t, s in columns),
-        rows=(*rows, joint) if joint else tuple(rows),
+        rows=tuple(rows),
         notes=_notes(study, rows),
     )
 

@@ -17,7 +17,8 @@ _TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "\N{MINUS SIGN}": "$-$", "±": r"$\pm$",
-    "≈": r"$\approx$", STAR: r"$\star$", "[": "{[}", "]": "{]}", "*": "{*}", "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$", "β": r"$\beta$",
+    "≈": r"$\approx$", STAR: r"$\star$", "[": "{[}", "]": "{]}", "*": "{*}",
+    "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$", "β": r"$\beta$",
 }  # fmt: skip
 
 
@@ -49,8 +50,7 @@ def to_markdown(table: Table) -> str:
         "|---|" + "---:|" * len(heads),
     ]
     for row in table.rows:
-        name = f"{md(row.block)} {md(row.label)}".strip()
-        lines.append(_md_line([name, *map(_md_entry, row.entries)]))
+        lines.append(_md_line([md(row.name), *map(_md_entry, row.entries)]))
     for note in table.notes:
         lines += ["", md(note)]
     return "\n".join(lines) + "\n"
@@ -115,6 +115,7 @@ def to_tex(table: Table) -> str:
             r"\centering",
             rf"\caption{{{tex(caption)}}}",
             rf"\label{{tab:{re.sub(r'[^a-z0-9-]', '-', table.name.lower())}}}",
+            r"\setlength{\tabcolsep}{3pt}",
             r"\resizebox{\textwidth}{!}{%",
             rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
             r"\toprule",
@@ -135,10 +136,18 @@ def tex(text: str) -> str:
 
 
 def _tex_row(row: Row) -> str:
-    name = " ".join(x for x in (tex(row.block), tex(row.label)) if x)
+    name = tex(row.name)
     if row.kind == "bound":
         name = rf"\textit{{{name}}}"
-    return " & ".join([name, *map(_tex_entry, row.entries)]) + r" \\"
+    lines = " & ".join([name, *map(_tex_entry, row.entries)]) + r" \\"
+    if any(e.paper is not None for e in row.entries):  # beside ours they would be too wide
+        known = [_tex_small(tex(_paper(e))) if e.paper is not None else "" for e in row.entries]
+        lines += "\n" + " & ".join([r"\quad " + _tex_small("the paper"), *known]) + r" \\"
+    return lines
+
+
+def _tex_small(text: str) -> str:
+    return rf"{{\scriptsize\textcolor{{unsure}}{{{text}}}}}"
 
 
 def _tex_entry(e: Entry) -> str:
@@ -155,6 +164,4 @@ def _tex_entry(e: Entry) -> str:
     if e.gain is not None:
         colour = "unsure" if not e.sure else "gain" if e.gain > 0 else "loss"
         small.append(rf"\textcolor{{{colour}}}{{({tex(signed(e.gain))})}}")
-    if e.paper is not None:
-        small.append(rf"[paper {tex(_paper(e))}]")
     return text + (rf" {{\scriptsize {' '.join(small)}}}" if small else "")
