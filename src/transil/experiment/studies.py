@@ -371,7 +371,14 @@ def facts(plan: Plan) -> dict[str, Any]:
         }
         for name, images in plan.images.items()
     }
+    epochs = {}
+    for task in plan.tasks:
+        train = task.config.train
+        first = "" if train.first_epochs is None else f"{train.first_epochs}, then "
+        epochs[task.method] = f"{first}{train.epochs}"
     return {
+        "pixels": sorted({images.size for images in plan.images.values()}),
+        "epochs": epochs,
         "recipe": plan.experiment.to_dict(),
         "recipe_digest": digest(plan.experiment.to_dict())[:16],
         "solvers": list(plan.experiment.solvers),

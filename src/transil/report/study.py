@@ -106,7 +106,7 @@ class Study:
         told = [s for r in self.results for s in as_list(r.facts.get("solvers"))]
         self.solvers = unique([s for s in told if s in used] + used)  # the recipe's order
         self.references = unique(
-            [name for c in self.cells for name in c.references]
+            [name for c in self.cells if c.transfer != "own" for name in c.references]
             + [s.reference for s in self.singles]
         )
         self._summaries: dict[tuple[Place, Line], Summary] = {}
