@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One thread per process: two processes that both use all cores slow each other down many times.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format docs bench clean
 
 demo: $(VENV)/.ready
 	$(BIN)/transil demo -o demo
@@ -22,11 +22,16 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.ready
+	$(BIN)/mkdocs build --strict --site-dir site
+
 bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/fit.py
 	$(THREADS) $(BIN)/python benchmarks/correct.py
 	$(THREADS) $(BIN)/python benchmarks/data.py
 	$(THREADS) $(BIN)/python benchmarks/formula.py
+	$(THREADS) $(BIN)/python benchmarks/kill.py
+	$(THREADS) $(BIN)/python benchmarks/studies.py
 
 # The constraints pin every version, torch first: left alone, pip may bring another torch with
 # gigabytes of CUDA packages. PIP_FLAGS can name another index.
@@ -39,4 +44,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
