@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import outside_method
 from transil import Schedule
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
@@ -427,3 +428,28 @@ def test_bad_input_to_experiments_gets_one_line(
         errors = capsys.readouterr().err
         assert message in errors
         assert sum(line.startswith("error:") for line in errors.splitlines()) == 1
+
+
+def test_named_sets_and_methods_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--data-dir` is where names are looked for, and `recipes` trains a method without its own."""
+    monkeypatch.setenv("TRANSIL_DATA", "elsewhere")  # put back afterwards
+    words = [
+        "run",
+        "paper-table1",
+        "-o",
+        str(tmp_path / "x"),
+        "--plan",
+        "--data-dir",
+        str(tmp_path),
+    ]
+    assert run(words) == 2
+    assert f"not found in {tmp_path}" in capsys.readouterr().err
+    with outside_method.installed(tmp_path / "site"):
+        with pytest.raises(
+            TransilError, match="'anchored' has no recipe 'anchored-tiny'; name one"
+        ):
+            load_experiment(recipe(tmp_path, methods="[anchored]"))
+        plan = plan_of(tmp_path, methods="[anchored]", recipes="{anchored: ft-tiny}")
+        assert {task.config.method for task in plan.tasks} == {"anchored"}

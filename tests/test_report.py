@@ -297,15 +297,17 @@ def test_page_says_what_it_should(page: Path) -> None:
         assert (page.parent / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_links_of_one_seed_and_a_prefix(tmp_path: Path) -> None:
+def test_links_lead_from_the_report_to_the_runs(tmp_path: Path) -> None:
     setting = Setting("cifar100", "lwf", 5)
     better = cell(setting, "transfer", 0.6, 0.1, "adbic", "runs/a", "b.json")
     results = Results("r", [cell(setting), better])
     text = write_report(results, tmp_path / "1").read_text()
     assert '<a href="runs/a">60.0</a>' in text
     assert '<a href="b.json">+10.0</a>' in text
-    text = write_report(results, tmp_path / "2", prefix="../").read_text()
-    assert '<a href="../runs/a">60.0</a>' in text
+    moved = results.seen_from(tmp_path / "1", tmp_path / "2" / "deep")
+    text = write_report(moved, tmp_path / "2" / "deep").read_text()
+    assert '<a href="../../1/runs/a">60.0</a>' in text
+    assert '<a href="../../1/b.json">+10.0</a>' in text
 
 
 def test_same_bytes(small: Results, page: Path, tmp_path: Path) -> None:

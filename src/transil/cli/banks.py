@@ -211,8 +211,8 @@ def show(
         )
         return
     print_facts(str(path), _facts(bank))
-    print_matrix("alpha", [applied[s].alpha.tolist() for s in states], ".4f", 7)
-    print_matrix("beta", [applied[s].beta.tolist() for s in states], "+.3f", 7)
+    print_matrix("alpha", [applied[s].alpha.tolist() for s in states], ".4f", 8)
+    print_matrix("beta", [applied[s].beta.tolist() for s in states], "+.3f", 8)
     for item in bank.references:
         if item.records and (reference is None or item.name == reference):
             _print_records(bank, item.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,8 +45,8 @@ def run_command(
         int | None, typer.Option(min=1, help="Default: one per GPU, or one per CPU core.")
     ] = None,
     gpus_per_run: Annotated[
-        float, typer.Option(min=0.1, max=1.0, help="0.5 puts two runs on a GPU.")
-    ] = 0.5,
+        float | None, typer.Option(min=0.1, max=1.0, help="0.5, the default: two runs on a GPU.")
+    ] = None,
     executor: Annotated[
         str, typer.Option(help="'local', or 'ray': the same on a cluster.")
     ] = "local",
@@ -66,15 +67,18 @@ def run_command(
       transil run recipe.yaml -o results/ --gpus-per-run 0.5
       transil run recipe.yaml -o /shared/results --executor ray --address auto
     """
+    from transil.data.sources.paper import ENVIRONMENT
     from transil.experiment.plan import make_plan
     from transil.experiment.recipe import load_experiment
     from transil.experiment.running import run_experiment
     from transil.report import write_report
 
+    if data_dir is not None:  # worker processes look for named sets there too
+        os.environ[ENVIRONMENT] = str(data_dir.absolute())
     execute = _executor(executor, address, processes, gpus_per_run)
     experiment = load_experiment(recipe)
     with progress_bar(1.0) as update:
-        plan = make_plan(experiment, output, data=data_dir, tell=lambda text: update(0.0, text))
+        plan = make_plan(experiment, output, tell=lambda text: update(0.0, text))
     if plan_only:
         _show_plan(plan, as_json)
         return 0
@@ -106,26 +110,28 @@ def report_command(
 
     if output is None and len(folders) > 1:
         raise TransilError("several results folders: name the report's own with -o")
-    found = load_results(list(folders))
-    page = write_report(found, output or folders[0])
+    where = output or folders[0]
+    found = [
+        r.seen_from(folder, where) for r, folder in zip(load_results(folders), folders, strict=True)
+    ]
+    page = write_report(found, where)
     say(f"report: {page}")
 
 
-def _executor(name: str, address: str | None, processes: int | None, gpus_per_run: float) -> Any:
-    from transil.experiment.plan import device_count
+def _executor(
+    name: str, address: str | None, processes: int | None, gpus_per_run: float | None
+) -> Any:
     from transil.experiment.running import local_executor
 
     if name == "ray":
         from transil.experiment.cluster import ray_executor
 
-        # A cluster may have GPUs that this machine has not.
-        gpus = gpus_per_run if address is not None or device_count() else 0.0
-        return ray_executor(address, gpus_per_run=gpus)
+        return ray_executor(address, gpus_per_run=gpus_per_run or 0.5)
     if name != "local":
         raise TransilError(f"executor '{name}' is unknown; there are: local, ray")
     if address is not None:
         raise TransilError("--address goes with --executor ray")
-    return local_executor(processes, max(1, round(1 / gpus_per_run)))
+    return local_executor(processes, None if gpus_per_run is None else round(1 / gpus_per_run))
 
 
 def _teller(update: Any) -> Any:

@@ -21,9 +21,12 @@ LOOK = 1.0
 
 
 def ray_executor(
-    address: str | None = None, *, gpus_per_run: float = 0.0, cpus_per_run: float = 1.0
+    address: str | None = None, *, gpus_per_run: float = 0.5, cpus_per_run: float = 1.0
 ) -> Any:
-    """An executor on the Ray cluster at `address`; without one, a local Ray is started."""
+    """An executor on the Ray cluster at `address`; without one, a local Ray is started.
+
+    GPUs are asked for where the cluster has any.
+    """
 
     def execute(plan: Plan, tell: Tell | None) -> list[Failure]:
         ray = _ray()
@@ -43,7 +46,8 @@ def _execute(
     ray: Any, plan: Plan, tell: Tell | None, gpus_per_run: float, cpus_per_run: float
 ) -> list[Failure]:
     book = Book(plan.tasks, tell)
-    remote = ray.remote(num_gpus=gpus_per_run, num_cpus=cpus_per_run, max_retries=TRIES)(run_task)
+    gpus = gpus_per_run if ray.cluster_resources().get("GPU") else 0.0
+    remote = ray.remote(num_gpus=gpus, num_cpus=cpus_per_run, max_retries=TRIES - 1)(run_task)
     waiting = {remote.remote(task): task for task in plan.tasks if task.status != "done"}
     while waiting:
         ready, _ = ray.wait(list(waiting), timeout=LOOK)

@@ -111,12 +111,14 @@ def make_plan(
     experiment: Experiment,
     folder: str | os.PathLike[str],
     *,
-    data: str | os.PathLike[str] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Open the data sets and list the trainings; nothing is trained. `data`: where sets lie."""
-    folder = Path(folder)
-    sets = {name: set_config(experiment, name, data) for name in experiment.datasets}
+    """Open the data sets and list the trainings; nothing is trained.
+
+    Sets are looked for by their path, then in $TRANSIL_DATA (default: ./data).
+    """
+    folder = Path(folder).absolute()  # workers may live in another one
+    sets = {name: set_config(experiment, name) for name in experiment.datasets}
     images = {}
     for name, settings in sets.items():
         if tell is not None:
@@ -191,7 +193,7 @@ def make_task(
     own = experiment.per_method.get(method, {})
     config = resolve(
         method=method,
-        recipe=training_recipe(method, experiment.kind),
+        recipe=training_recipe(experiment, method),
         overrides=[general, own, {"data": data, "seed": seed}],
     )
     try:
@@ -209,19 +211,15 @@ def make_task(
     return Task(dataset, method, states, fraction, seed, config, folder / "runs" / name, seen)
 
 
-def set_config(
-    experiment: Experiment, name: str, data: str | os.PathLike[str] | None
-) -> dict[str, Any]:
+def set_config(experiment: Experiment, name: str) -> dict[str, Any]:
     """The data settings of a set: its path, and what the recipe says of it."""
     given = experiment.sets.get(name, {})
     if not isinstance(given, Mapping):
         raise TransilError(f"{experiment.name}: sets.{name} must be a group of settings")
     settings = dict(given)
     path = str(settings.get("path", name))
-    for root in (Path(data) if data is not None else None, data_dir()):
-        if root is not None and ":" not in path and (root / path).exists():
-            path = str(root / path)
-            break
+    if ":" not in path and (data_dir() / path).exists():
+        path = str((data_dir() / path).absolute())
     return {**settings, "path": path}
 
 

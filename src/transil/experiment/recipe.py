@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from transil.correction.registry import CORRECTIONS, SOLVERS
-from transil.engine.recipes import default_recipe, recipe_names
+from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.files import told
 from transil.methods.registry import METHODS
@@ -23,7 +23,8 @@ class Experiment:
 
     - `references`, `targets`: data sets by name or path; `sets` gives settings of one by its name
       (`path`, `order`, `size`, ...: the keys of `data` in a training recipe);
-    - `kind`: the training recipes, '32', '224' or 'tiny'; `train`, `net`, `engine` go over them, and
+    - `kind`: the training recipes, '32', '224' or 'tiny'; `recipes` names another for a method (a
+      recipe of the package or a .yaml file); `train`, `net`, `engine` go over them, and
       `per_method` over those of one method;
     - `train_fraction`: shares of the targets' training images; references always have all;
     - `fit_on`: the reference's splits that pairs are fitted on;
@@ -43,6 +44,7 @@ class Experiment:
     train_fraction: tuple[float, ...] = (1.0,)
     seeds: tuple[int, ...] = (0,)
     kind: Literal["32", "224", "tiny"] = "32"
+    recipes: Mapping[str, Any] = field(default_factory=dict)
     order: str = "seed:0"
     sets: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
@@ -123,6 +125,7 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         "corrections": CORRECTIONS.names(),
         "solvers": SOLVERS.names(),
         "per_method": [*experiment.methods, "joint"],
+        "recipes": [*experiment.methods, "joint"],
     }
     for key, names in known.items():
         for name in getattr(experiment, key):
@@ -143,12 +146,18 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         if getattr(experiment, key) < least:
             fail(key, f"{getattr(experiment, key)} is too few; at least {least}")
     for method in experiment.methods:
-        training_recipe(method, experiment.kind)
+        training_recipe(experiment, method)
 
 
-def training_recipe(method: str, kind: str) -> str:
-    """The recipe that trains a method."""
-    name = f"{default_recipe(method, 32).removesuffix('-32')}-{kind}"
-    if name not in recipe_names():
-        raise TransilError(f"method '{method}' has no recipe '{name}'")
-    return name
+def training_recipe(experiment: Experiment, method: str) -> str:
+    """The recipe that trains a method: the experiment's own choice, or that of the method."""
+    trained_as = METHODS.find(method).trained_as()
+    for name in (method, trained_as):
+        if name in experiment.recipes:
+            return str(experiment.recipes[name])
+    recipe = f"{trained_as}-{experiment.kind}"
+    if recipe not in recipe_names():
+        raise TransilError(
+            f"method '{method}' has no recipe '{recipe}'; name one: recipes: {{{method}: lwf-32}}"
+        )
+    return recipe

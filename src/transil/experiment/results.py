@@ -6,7 +6,7 @@ Every number says which run folder it came from. Accuracies and gains are shares
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,6 +142,18 @@ class Results:
         path = Path(folder) / FILE
         write_json(path, {"format": FORMAT, "version": VERSION, **asdict(self)})
         return path
+
+    def seen_from(self, home: str | os.PathLike[str], folder: str | os.PathLike[str]) -> Results:
+        """The results of the folder `home` with the paths they name as `folder` sees them."""
+
+        def path(name: str | None) -> Any:
+            return name and Path(os.path.relpath(Path(home) / name, folder)).as_posix()
+
+        return replace(
+            self,
+            cells=[replace(c, run=path(c.run), bank=path(c.bank)) for c in self.cells],
+            joints=[replace(j, run=path(j.run)) for j in self.joints],
+        )
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Results:

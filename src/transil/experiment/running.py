@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def run_experiment(
         return results
 
 
-def load_results(folders: list[str | os.PathLike[str]]) -> list[Results]:
+def load_results(folders: Sequence[str | os.PathLike[str]]) -> list[Results]:
     """The results of finished experiments, from files alone."""
     if not folders:
         raise TransilError("no results folder is given")

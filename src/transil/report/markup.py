@@ -18,13 +18,12 @@ class Links:
     One source is linked itself; of several a list is kept, which the page shows at its end.
     """
 
-    def __init__(self, prefix: str = "") -> None:
-        self.prefix = prefix
+    def __init__(self) -> None:
         self.lists: dict[tuple[Source, ...], tuple[str, str]] = {}
 
     def path(self, path: str) -> str:
         """A path as a relative link; a colon in it is no scheme."""
-        return quote(self.prefix + path, safe="/", errors="replace")
+        return quote(path, safe="/", errors="replace")
 
     def number(self, sources: tuple[Source, ...], what: str) -> str | None:
         """Where a number leads: its run, or the list of its runs."""

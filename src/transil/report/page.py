@@ -30,15 +30,12 @@ SEVERAL = "With several seeds it leads to the list of them. "
 LINKED_TARGET = "A number leads to the run of its target. "
 
 
-def write_report(
-    results: Results | Sequence[Results], folder: str | Path, *, prefix: str = ""
-) -> Path:
+def write_report(results: Results | Sequence[Results], folder: str | Path) -> Path:
     """Write report.html, tables/ and figures/ to `folder`; returns the path of the page.
 
     Several results make one report; where two hold the same cell, the later one's is taken. Links
-    lead to the runs as the results name them, relative to the folder of the results; `prefix` goes
-    before each of them where the report lies elsewhere ('../'). The same results give the same
-    bytes.
+    lead to the runs as the results name them (see `Results.seen_from` for a report that lies
+    elsewhere). The same results give the same bytes.
     """
     study = Study(results if isinstance(results, Sequence) else [results])
     folder = Path(folder)
@@ -55,7 +52,7 @@ def write_report(
         captions = [f"**{p.name}** {md(p.title)}. {md(p.caption)}" for p in pictures]
         _write(folder / "figures" / "captions.md", "# Captions\n\n" + "\n\n".join(captions) + "\n")
     page = folder / "report.html"
-    _write(page, _page(study, tables, pictures, missing, Links(prefix)))
+    _write(page, _page(study, tables, pictures, missing, Links()))
     return page
 
 
