@@ -99,6 +99,9 @@ def test_methods_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["recipes"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in recipe_names())
+    assert "real-32" in listed
+    assert run(["recipes", "demo"]) == 0
+    assert "references: [radial, noise]" in capsys.readouterr().out
     assert run(["recipes", "lucir-32"]) == 0
     assert "less_forget" in capsys.readouterr().out
     assert load_recipe("lucir-32")["method"] == "lucir"

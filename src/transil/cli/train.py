@@ -213,13 +213,23 @@ def recipes_command(
 ) -> None:
     """List the recipes, or print one: a file to copy and change.
 
+    Those of trainings are for 'transil train', those of experiments for 'transil run'.
+
     \b
     Examples:
       transil recipes
       transil recipes lucir-32 > mine.yaml
+      transil recipes demo > experiment.yaml
     """
     from transil.engine.recipes import load_recipe, recipe_names, recipe_text
+    from transil.experiment.recipe import experiment_names, experiment_text, load_experiment
 
+    if name in experiment_names():
+        if as_json:
+            print_json(load_experiment(name).to_dict())
+        else:
+            print(experiment_text(name), end="")
+        return
     if name is not None:
         recipe = load_recipe(name)
         if as_json:
@@ -237,4 +247,5 @@ def recipes_command(
         epochs = [str(train[k]) for k in ("first_epochs", "epochs") if k in train]
         rows.append([known, data["method"], data["net"]["body"], " then ".join(epochs),
                      str(train["lr"]), train["schedule"]])  # fmt: skip
-    print_table(None, ["recipe", "method", "network", "epochs", "lr", "schedule"], rows)
+    print_table("trainings", ["recipe", "method", "network", "epochs", "lr", "schedule"], rows)
+    say(f"experiments (transil run): {', '.join(experiment_names())}")
