@@ -1,6 +1,7 @@
 """How fast training is, against the loops people usually write. Needs a GPU.
 
-    python benchmarks/train.py [--seconds 6] [--skip-loader]
+    python benchmarks/train.py [--seconds 6] [--skip-loader] [--compile]
+    python benchmarks/train.py --profile
 
 ResNet-18, batch 128, bfloat16, everything measured one after the other in one process, in the second
 state (where LwF and LUCIR run their teacher):
@@ -211,6 +212,28 @@ def loader(workers: int, keep: bool) -> Callable[[], Iterator[Any]]:
     return batches
 
 
+def profile(method: str, steps: int = 3) -> None:
+    """Where the time of a captured step goes, kernel by kernel."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(stream):
+        one = learner(method)
+        one.feed.begin(1)
+        _, run = one._step()
+        run()
+        torch.cuda.synchronize()
+        one.feed.rewind()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+            for _ in range(steps):
+                run()
+            torch.cuda.synchronize()
+    rows: Any = sorted(found.key_averages(), key=lambda e: -e.self_device_time_total)
+    total = sum(row.self_device_time_total for row in rows) / steps
+    print(f"{method}: {total / 1e3:.2f} ms, {sum(row.count for row in rows) // steps} kernels")
+    for row in rows[:25]:
+        time_us, count = row.self_device_time_total / steps, row.count // steps
+        print(f"{time_us:9.1f} us {count:4d}x {row.key[:100]}")
+
+
 def flops(body: str, size: int) -> float:
     """Of one training image: forward, and twice that backward."""
     net = build_net(body, "linear", 100)
@@ -223,10 +246,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=6.0, help="per measurement")
     parser.add_argument("--skip-loader", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="only the kernels of a step")
     parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     options = parser.parse_args()
     seconds = options.seconds
     torch.backends.cudnn.benchmark = True
+    if options.profile:
+        for method in GOALS:
+            profile(method)
+        return
     card = torch.cuda.get_device_name()
     print(f"{card}, torch {torch.__version__}, batch {BATCH}, {seconds:g} s each", flush=True)
     graph: dict[str, float] = {}
