@@ -81,7 +81,7 @@ class Learner:
         """Make ready for a state; the network is as the previous state left it."""
         self.state = state
         if self.teacher is not None and state.number > 1:
-            self._load_teacher()
+            self.teacher.load_state_dict(self.net.state_dict())
         self.context.enter(
             state.number, self.config.init_seed, lambda: self.outputs_of(state.train)
         )
@@ -223,10 +223,6 @@ class Learner:
                 if isinstance(module, nn.Conv2d):
                     module.to(self.precision)
         return copied
-
-    def _load_teacher(self) -> None:
-        assert self.teacher is not None
-        self.teacher.load_state_dict(self.net.state_dict())
 
     def _optimiser(self, train: TrainConfig) -> torch.optim.Optimizer:
         """SGD whose learning rate is a tensor: one capture serves all of them."""

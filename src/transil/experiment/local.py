@@ -56,7 +56,9 @@ def run_local(
     if not left:
         return []
     if processes == 0:
-        work(iter([*left, None]).__next__, book.hear, together)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the images; told when the plan was made
+            work(iter([*left, None]).__next__, book.hear, together)
         return book.failures
     return Pool(left, min(processes, len(left)), together, book).run()
 
@@ -67,8 +69,8 @@ def work(
     """Take tasks and run up to `together` of them side by side, until there are no more."""
     lanes: dict[Lane, Task] = {}
     more = True
-    warnings.simplefilter("ignore")  # about the images; told when the plan was made
-    torch.backends.cudnn.benchmark = True
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True  # as in `train_together`
     try:
         while True:
             while more and len(lanes) < together:
@@ -94,6 +96,7 @@ def work(
                     del lanes[lane]
                     say("done", task.name, None)
     finally:
+        torch.backends.cudnn.benchmark = before
         for lane in lanes:
             lane.run.close()
 
@@ -222,6 +225,7 @@ class Pool:
 def _worker(connection: Connection, number: int, together: int, share: int, parent: int) -> None:
     _die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    warnings.simplefilter("ignore")  # about the images; told when the plan was made
     torch.set_num_threads(share)
     gpus = device_count()
 

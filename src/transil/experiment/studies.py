@@ -6,7 +6,7 @@ Banks are kept in the results folder and fitted again only when the scores or se
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from transil.correction.bank import Bank
 from transil.correction.fitting import fit
 from transil.correction.layers import correct_groups
+from transil.correction.registry import get_solver
 from transil.correction.transfers import transfer
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
@@ -72,9 +73,12 @@ def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Resul
         if tell is not None:
             tell(number / len(combos), f"{method}, {states} states, seed {seed}")
         banks = {}
+        stores = reference_stores(plan, results, method, states, seed)
         for name, solver in itertools.product(experiment.corrections, experiment.solvers):
-            bank, path = fitted(plan, results, method, states, seed, name, solver)
-            if bank is not None:
+            if stores:
+                file = f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
+                path = plan.folder / "banks" / file
+                bank = fitted(path, stores, name, solver)
                 banks[name, solver] = bank, path
                 results.pairs.append(last_pairs(bank, method, states, seed))
         for target, fraction in itertools.product(experiment.targets, experiment.train_fraction):
@@ -88,28 +92,30 @@ def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Resul
     return results
 
 
-def fitted(
-    plan: Plan, results: Results, method: str, states: int, seed: int, correction: str, solver: str
-) -> tuple[Bank | None, Path]:
-    """The pairs of all references, from the file where it is of the same scores and settings."""
-    stores, names = [], []
-    path = plan.folder / "banks" / f"{method}-s{states}-{correction}-{solver}-seed{seed}.json"
+def reference_stores(
+    plan: Plan, results: Results, method: str, states: int, seed: int
+) -> dict[str, ScoreStore]:
+    """The scores that pairs are fitted on, of each reference whose run is finished."""
+    stores = {}
     for name in plan.experiment.references:
-        task = plan.task(name, method, states, 1.0, seed)
-        store = open_store(task, method, results)
+        store = open_store(plan.task(name, method, states, 1.0, seed), method, results)
         if store is not None:
-            stores.append(joined(store, plan.experiment.fit_on, name))
-            names.append(name)
-    if not stores:
-        return None, path
-    sources = [store.fingerprint() for store in stores]
+            stores[name] = joined(store, plan.experiment.fit_on, name)
+    return stores
+
+
+def fitted(path: Path, stores: Mapping[str, ScoreStore], correction: str, solver: str) -> Bank:
+    """The pairs of all references, from the file where it is of the same scores and settings."""
     if path.exists():
         bank = Bank.load(path)
-        if [(r.name, r.source) for r in bank.references] == list(zip(names, sources, strict=True)):
-            return bank, path
-    bank = fit(stores, split="fit", names=names, correction=correction, solver=solver)
+        sources = {name: store.fingerprint() for name, store in stores.items()}
+        same = {r.name: r.source for r in bank.references} == sources
+        if same and bank.settings == get_solver(solver).settings():
+            return bank
+    names, given = list(stores), list(stores.values())
+    bank = fit(given, split="fit", names=names, correction=correction, solver=solver)
     bank.save(path)
-    return bank, path
+    return bank
 
 
 def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
