@@ -372,7 +372,7 @@ def test_the_demo_prints_its_gain_and_where_the_report_is(
     small = {k: {"path": f"formula:{k}?classes=5&train=10&test=5&size=16"} for k in demo.sets}
     monkeypatch.setattr(
         "transil.experiment.recipe.load_experiment",
-        lambda _: replace(demo, sets=small, train={"epochs": 1}),
+        lambda *_: replace(demo, sets=small, train={"epochs": 1}),
     )
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     assert run(["demo", "-o", str(tmp_path / "out")]) == 0
@@ -383,6 +383,21 @@ def test_the_demo_prints_its_gain_and_where_the_report_is(
     assert {(c.setting.method, c.kind) for c in cells if c.name == "adbic"} == {
         (m, k) for m in ("lwf", "lucir") for k in ("transfer", "bound")
     }
+
+
+def test_settings_go_over_the_recipe_and_without_training_nothing_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", recipe(tmp_path), "-o", str(tmp_path / "results"), "states=[2]", "seeds=[4]"]
+    assert run([*words, "--plan", "--json"]) == 0
+    names = [row["run"] for row in json.loads(capsys.readouterr().out)["runs"]]
+    assert names
+    assert all("-s2-seed4-" in name for name in names)
+    assert run([*words, "--no-train"]) == 1  # every run is missing, and told
+    assert "the run is not finished" in capsys.readouterr().err
+    assert not (tmp_path / "results" / "runs").exists()
+    assert run([*words[:-1], "statess=[2]"]) == 2
+    assert "statess" in capsys.readouterr().err
 
 
 def test_a_plan_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

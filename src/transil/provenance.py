@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from functools import lru_cache
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from transil._version import __version__
+
+COMMIT = "TRANSIL_COMMIT"
 
 
 def versions() -> dict[str, str]:
@@ -27,8 +30,8 @@ def versions() -> dict[str, str]:
 def _commit() -> str | None:
     """The commit of the checkout that holds this file, with a '+' where it was changed since."""
     root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return None
+    if not (root / ".git").exists():  # an installed package, or a tree copied to a cluster
+        return os.environ.get(COMMIT) or None
     try:
         head = _git(root, "rev-parse", "HEAD")
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")

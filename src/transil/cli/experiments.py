@@ -35,9 +35,17 @@ def run_command(
         str, typer.Argument(help="A recipe: a .yaml file, or a name such as 'demo' or 'real-32'.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The results folder.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help="Settings over the recipe's, such as 'states=[10]'."),
+    ] = None,
     plan_only: Annotated[
         bool, typer.Option("--plan", help="Show what would run and what is done; run nothing.")
     ] = False,
+    train: Annotated[
+        bool,
+        typer.Option("--train/--no-train", help="Or study and report what is finished alone."),
+    ] = True,
     data_dir: Annotated[
         Path | None, typer.Option(help="Where data sets lie; else $TRANSIL_DATA or ./data.")
     ] = None,
@@ -64,19 +72,22 @@ def run_command(
     Examples:
       transil run demo -o results/
       transil run real-32 --data-dir path/to/sets -o results/ --plan
+      transil run real-32 -o results/ 'states=[10]' 'seeds=[0,1]' train.epochs=20
       transil run recipe.yaml -o results/ --gpus-per-run 0.5
+      transil run recipe.yaml -o results/ --no-train
       transil run recipe.yaml -o /shared/results --executor ray --address auto
     """
     from transil.data.sources.paper import ENVIRONMENT
     from transil.experiment.plan import make_plan
     from transil.experiment.recipe import load_experiment
-    from transil.experiment.running import run_experiment
+    from transil.experiment.running import no_executor, run_experiment
     from transil.report import write_report
+    from transil.settings import read_overrides
 
     if data_dir is not None:  # worker processes look for named sets there too
         os.environ[ENVIRONMENT] = str(data_dir.absolute())
-    execute = _executor(executor, address, processes, gpus_per_run)
-    experiment = load_experiment(recipe)
+    execute = _executor(executor, address, processes, gpus_per_run) if train else no_executor()
+    experiment = load_experiment(recipe, read_overrides(settings or []))
     with progress_bar(1.0) as update:
         plan = make_plan(experiment, output, tell=lambda text: update(0.0, text))
     if plan_only:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -147,12 +148,13 @@ class Session:
             return
         self.run.commit(checkpoint)
         self.mark("save")
-        line = {
+        line: dict[str, Any] = {
             "state": checkpoint.state,
             "seconds": round(sum(self.spent.values()), 3),
             "spent": self.spent,
             "images_per_second": round(self.state_images / max(self.spent["train"], 1e-9)),
         }
         if torch.cuda.is_available():
+            line["gpu"] = torch.cuda.get_device_name()
             line["gpu_gigabytes"] = round(torch.cuda.max_memory_reserved() / 1e9, 3)
         self.run.log(line, TIMES)

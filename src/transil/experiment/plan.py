@@ -138,7 +138,15 @@ def make_plan(
         for wanted in wanted_runs(experiment)
         for task in [make_task(experiment, *wanted, sets=sets, images=images, folder=folder)]
     }
-    return Plan(experiment, folder, images, tuple(tasks.values()))
+    # In the recipe's order of seeds and states; among those the long ones first, so that runs side
+    # by side end at about the same time.
+    order = {s: i for i, s in enumerate(dict.fromkeys((t.seed, t.states) for t in tasks.values()))}
+    return Plan(
+        experiment,
+        folder,
+        images,
+        tuple(sorted(tasks.values(), key=lambda t: (order[t.seed, t.states], -t.images))),
+    )
 
 
 def references_of(experiment: Experiment, target: str, images: Mapping[str, Images]) -> list[str]:
@@ -152,6 +160,9 @@ def wanted_runs(experiment: Experiment) -> Iterable[tuple[str, str, int, float, 
     """(data set, method, states, fraction, seed) of every training, some of them twice."""
     methods = list(dict.fromkeys(trainer(method) for method in experiment.methods))
     for seed in experiment.seeds:
+        if experiment.joint:
+            for name in experiment.targets:
+                yield name, "joint", 1, 1.0, seed
         for states in experiment.states:
             for method in methods:
                 for name in experiment.references:
@@ -159,9 +170,6 @@ def wanted_runs(experiment: Experiment) -> Iterable[tuple[str, str, int, float, 
                 for name in experiment.targets:
                     for fraction in experiment.train_fraction:
                         yield name, method, states, fraction, seed
-        if experiment.joint:
-            for name in experiment.targets:
-                yield name, "joint", 1, 1.0, seed
 
 
 def make_task(

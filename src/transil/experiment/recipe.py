@@ -14,7 +14,7 @@ from transil.errors import TransilError
 from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
-from transil.settings import build, plain, read_yaml, yaml_lines
+from transil.settings import build, merge, plain, read_yaml, yaml_lines
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,18 @@ def experiment_text(name: str) -> str:
     )
 
 
-def load_experiment(name: str) -> Experiment:
-    """Read and check the recipe of an experiment."""
+def load_experiment(name: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
+    """Read and check the recipe of an experiment; `overrides` go over its settings."""
     text = experiment_text(name)
     data = read_yaml(text, name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
+    data = merge(data, overrides or {})
     data.setdefault("name", Path(name).stem)
     if "kind" in data:
         data["kind"] = str(data["kind"])  # 32 and '32' are the same to people
-    lines = yaml_lines(text)
+    # What was given beside the file has no line in it.
+    lines = {k: n for k, n in yaml_lines(text).items() if k.split(".")[0] not in (overrides or {})}
     experiment = build(Experiment, data, name, lines)
     check(experiment, name, lines)
     return experiment

@@ -25,6 +25,11 @@ def local_executor(processes: int | None = None, together: int | None = None) ->
     )
 
 
+def no_executor() -> Execute:
+    """Trains nothing: for a look at what is finished."""
+    return lambda _plan, _tell: []
+
+
 def run_experiment(
     plan: Plan, *, execute: Execute | None = None, tell: Tell | None = None
 ) -> Results:
