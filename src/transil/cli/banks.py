@@ -157,6 +157,9 @@ def transfer_command(
         Path | None, typer.Option(help="For 'oracle': the target's score store.")
     ] = None,
     split: Annotated[str, typer.Option(help="For 'oracle': the split with test labels.")] = "test",
+    schedule: Annotated[
+        str | None, typer.Option(help="The target's groups, '200/10', where sizes differ.")
+    ] = None,
     any_method: Annotated[
         bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
@@ -164,17 +167,22 @@ def transfer_command(
     """Join the references of some banks and choose how they are transferred to a target.
 
     'oracle' takes, for each state, the reference that does best on the target's test labels: an
-    upper bound for comparison, never a result.
+    upper bound for comparison, never a result. --schedule is for groups that are all larger or
+    smaller than the bank's by one factor.
 
     \b
     Examples:
       transil transfer ref1.json ref2.json ref3.json --how mean -o bank.json
       transil transfer bank.json --how single --reference ref2 -o one.json
       transil transfer bank.json --how oracle --target runs/target -o bound.json
+      transil transfer bank.json --schedule 200/10 -o larger.json
     """
     store = ScoreStore.open(target) if target else None
     wanted: How = how  # type: ignore[assignment]  # transfer() checks it
     loaded = [load_bank(bank) for bank in banks]
+    groups = read_schedule(schedule)
+    if groups is not None:
+        loaded = [bank.for_schedule(groups) for bank in loaded]
     result = transfer(
         loaded, wanted, reference=reference, target=store, split=split, same_method=not any_method
     )
@@ -264,9 +272,11 @@ def _facts(bank: Bank) -> dict[str, str]:
     how = bank.transfer.how + (" (upper bound)" if bank.transfer.how == "oracle" else "")
     names = [reference.name for reference in bank.references]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    sizes = list(bank.schedule.sizes)
+    resized = bank.provenance.get("fitted_sizes", sizes) != sizes
     return {
         "method": bank.method or "not given",
-        "schedule": str(bank.schedule),
+        "schedule": f"{bank.schedule}{' (fitted on other sizes)' if resized else ''}",
         "correction": f"{bank.correction.name}: {bank.correction.summary}",
         "solver": bank.solver or "not given",
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
