@@ -280,11 +280,6 @@ class Bank:
                 self.reference(self.transfer.choice[state])
 
 
-def load_bank(path: str | os.PathLike[str]) -> Bank:
-    """Read a bank file: `load_bank("lucir-s10.json").correct(scores, state=7)`."""
-    return Bank.load(path)
-
-
 def score_scale(scores: Any) -> float:
     """How far scores spread: the mean over rows of the deviation across columns. (n, columns).
 
