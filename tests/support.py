@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from transil import Schedule, ScoreStore
+from transil import Bank, Schedule, ScoreStore, fit
 from transil.correction.layers import Correction
 from transil.correction.objective import Problem
 from transil.synthetic import biased_scores
@@ -51,3 +51,25 @@ def ok(*words: str | Path, cwd: Path | None = None) -> str:
     done = run_transil(*words, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def ship(
+    folder: Path,
+    name: str,
+    classes: int = 100,
+    references: tuple[str, ...] = ("tiny-a", "tiny-b", "mini-imagenet"),
+) -> Bank:
+    """A bank of generated scores, saved under a name such as lwf-s10-adbic-newton."""
+    method, rest = name.split("-s")
+    states, correction, solver = rest.split("-")
+    stores = []
+    for seed, reference in enumerate(references):
+        store = biased_scores(
+            f"{classes}/{states}", seed=seed, images_per_class=4, splits=("val",), dataset=reference
+        )
+        store.method = method
+        stores.append(store)
+    few: dict[str, Any] = {} if solver == "newton" else {"epochs": 1}
+    bank = fit(stores, correction=correction, solver=solver, **few)
+    bank.save(folder / f"{name}.json")
+    return bank

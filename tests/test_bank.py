@@ -229,6 +229,42 @@ def test_a_model_in_an_early_state_can_use_a_longer_bank(bank: Bank) -> None:
     assert len(evaluate(early, bank).states) == 3
 
 
+def test_groups_of_another_size(tmp_path: Path) -> None:
+    bank = fit([biased_scores("20/5", seed=s, images_per_class=4) for s in (1, 2)])
+    target = biased_scores("60/5", seed=9, images_per_class=10)
+    with pytest.raises(TransilError, match="is not the bank's .* transil transfer --schedule"):
+        evaluate(target, bank)
+    larger = bank.for_schedule(target.schedule)
+    assert larger.schedule.sizes == (12,) * 5
+    for state in range(1, 6):
+        assert larger.applied(state) == bank.applied(state)
+    scores = target.get("test", 3).scores
+    pairs = bank.applied(3)
+    expected = scores * np.repeat(pairs.alpha, 12) + np.repeat(pairs.beta, 12)
+    np.testing.assert_allclose(larger.correct(scores, state=3), expected, rtol=1e-5, atol=1e-5)
+    raw, corrected = evaluate(target), evaluate(target, larger)
+    assert corrected.average_incremental_accuracy > raw.average_incremental_accuracy
+    # The file says what it was fitted on, whatever it was changed to in between.
+    larger.for_schedule("40/5").save(tmp_path / "again.json")
+    again = load_bank(tmp_path / "again.json")
+    assert again.provenance["fitted_sizes"] == [4] * 5
+    assert "fitted_sizes" not in bank.for_schedule("20/5").provenance
+
+
+def test_groups_that_do_not_compare_alike_are_refused() -> None:
+    bank = fit([biased_scores("20/5", seed=s, images_per_class=4) for s in (1, 2)])
+    with pytest.raises(TransilError, match="it is for 5 groups, not 10"):
+        bank.for_schedule("200/10")
+    with pytest.raises(TransilError, match="group 2 has 4 classes and group 1 8, the bank's have"):
+        bank.for_schedule([8, 4, 4, 4, 4])
+    unequal = replace(
+        bank, schedule=replace(bank.schedule, groups=((0, 1), (2,), (3,), (4,), (5,)))
+    )
+    assert unequal.for_schedule([20, 10, 10, 10, 10]).schedule.sizes == (20, 10, 10, 10, 10)
+    with pytest.raises(TransilError, match="compare alike"):
+        unequal.for_schedule("50/5")
+
+
 # -- files that are wrong ----------------------------------------------------------------------
 
 

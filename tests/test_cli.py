@@ -279,6 +279,7 @@ def test_help_shows_examples() -> None:
         ["train"],
         ["methods"],
         ["recipes"],
+        ["bank", "list"],
         ["bank", "show"],
         ["bank", "compare"],
     ):

@@ -1,7 +1,7 @@
 """transil: class-incremental learning without memory; correct the bias of anyone's scores.
 
 >>> import transil
->>> bank = transil.load_bank("lucir-s10.json")          # doctest: +SKIP
+>>> bank = transil.load_bank("my-bank.json")            # doctest: +SKIP
 >>> better = bank.correct(scores, state=7)              # doctest: +SKIP
 """
 

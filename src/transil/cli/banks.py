@@ -1,4 +1,4 @@
-"""Commands on banks: import-bank, fit, transfer, bank show, bank compare."""
+"""Commands on banks: import-bank, fit, transfer, bank list, bank show, bank compare."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import Bank, How, load_bank
+from transil.correction.bank import Bank, How
 from transil.correction.fitting import fit
 from transil.correction.objective import Penalty
 from transil.correction.registry import CORRECTIONS, SOLVERS
+from transil.correction.shipped import load_bank, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
 from transil.files import check_output
@@ -36,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("fit", short_help="Fit a correction on references.")(fit_command)
     app.command("transfer", short_help="From references to a target.")(transfer_command)
     bank = typer.Typer(help="Look at banks.", no_args_is_help=True, rich_markup_mode=None)
+    bank.command("list", short_help="The banks that come with transil.")(list_command)
     bank.command("show", short_help="What a bank is, its alpha and beta.")(show)
     bank.command("compare", short_help="How far two banks are apart.")(compare)
     app.add_typer(bank, name="bank")
@@ -149,7 +151,7 @@ def fit_command(
 
 
 def transfer_command(
-    banks: Annotated[list[Path], typer.Argument(help="Banks of references, fitted in one way.")],
+    banks: Annotated[list[str], typer.Argument(help="Banks (files or names), fitted in one way.")],
     output: Output,
     how: Annotated[str, typer.Option(help="mean (the paper), median, single or oracle.")] = "mean",
     reference: Annotated[str | None, typer.Option(help="For 'single': which one.")] = None,
@@ -157,6 +159,9 @@ def transfer_command(
         Path | None, typer.Option(help="For 'oracle': the target's score store.")
     ] = None,
     split: Annotated[str, typer.Option(help="For 'oracle': the split with test labels.")] = "test",
+    schedule: Annotated[
+        str | None, typer.Option(help="The target's groups, '200/10', where sizes differ.")
+    ] = None,
     any_method: Annotated[
         bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
@@ -164,17 +169,22 @@ def transfer_command(
     """Join the references of some banks and choose how they are transferred to a target.
 
     'oracle' takes, for each state, the reference that does best on the target's test labels: an
-    upper bound for comparison, never a result.
+    upper bound for comparison, never a result. --schedule is for groups that are all larger or
+    smaller than the bank's by one factor.
 
     \b
     Examples:
       transil transfer ref1.json ref2.json ref3.json --how mean -o bank.json
       transil transfer bank.json --how single --reference ref2 -o one.json
       transil transfer bank.json --how oracle --target runs/target -o bound.json
+      transil transfer lwf-s10 --schedule 200/10 -o lwf-200.json
     """
     store = ScoreStore.open(target) if target else None
     wanted: How = how  # type: ignore[assignment]  # transfer() checks it
     loaded = [load_bank(bank) for bank in banks]
+    groups = read_schedule(schedule)
+    if groups is not None:
+        loaded = [bank.for_schedule(groups) for bank in loaded]
     result = transfer(
         loaded, wanted, reference=reference, target=store, split=split, same_method=not any_method
     )
@@ -186,8 +196,46 @@ def transfer_command(
     say(f"{output}: {how} of {len(result.references)} reference(s), {result.schedule}")
 
 
+def list_command(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """List the banks that come with transil.
+
+    The default one of a method and number of states has a short name: lwf-s10. Scale is how far
+    the references' scores spread, the smallest and the largest of the states.
+
+    \b
+    Examples:
+      transil bank list
+      transil bank list --json
+    """
+    found = []
+    for item in shipped_banks():
+        bank = item.load()
+        states = range(2, bank.schedule.states + 1)
+        found.append({
+            "name": item.name,
+            "default": item.default,
+            "method": item.method,
+            "states": item.states,
+            "correction": item.correction,
+            "solver": item.solver,
+            "classes": bank.schedule.seen[-1],
+            "score_kind": bank.score_kind,
+            "score_scale": {state: bank.scale(state) for state in states},
+            "references": [reference.name for reference in bank.references],
+        })  # fmt: skip
+    if as_json:
+        print_json(found)
+    elif found:
+        headings = [key.replace("_", " ") for key in found[0]]
+        print_table(None, headings, [[_cell(value) for value in row.values()] for row in found])
+    else:
+        say("this transil ships no banks")
+
+
 def show(
-    path: Annotated[Path, typer.Argument(help="A bank file.")],
+    path: Annotated[str, typer.Argument(help="A bank: a file or a name.")],
     reference: Annotated[
         str | None, typer.Option(help="Show this reference instead of the transferred pairs.")
     ] = None,
@@ -199,6 +247,7 @@ def show(
     Examples:
       transil bank show lucir-s10.json
       transil bank show bank.json --reference ref2
+      transil bank show lwf-s10
     """
     bank = load_bank(path)
     if reference:
@@ -210,7 +259,7 @@ def show(
             {s: {"alpha": p.alpha.tolist(), "beta": p.beta.tolist()} for s, p in applied.items()}
         )
         return
-    print_facts(str(path), _facts(bank))
+    print_facts(path, _facts(bank))
     print_matrix("alpha", [applied[s].alpha.tolist() for s in states], ".4f", 8)
     print_matrix("beta", [applied[s].beta.tolist() for s in states], "+.3f", 8)
     for item in bank.references:
@@ -219,8 +268,8 @@ def show(
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="A bank file.")],
-    second: Annotated[Path, typer.Argument(help="Another.")],
+    first: Annotated[str, typer.Argument(help="A bank: a file or a name.")],
+    second: Annotated[str, typer.Argument(help="Another.")],
     as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON.")] = False,
 ) -> None:
     """Compare what two banks apply: facts that differ, and how far alpha and beta are apart.
@@ -228,6 +277,7 @@ def compare(
     \b
     Examples:
       transil bank compare newton.json authors.json
+      transil bank compare my-bank.json lwf-s10
     """
     a, b = load_bank(first), load_bank(second)
     if a.schedule.sizes != b.schedule.sizes:
@@ -252,7 +302,7 @@ def compare(
         print_json({"facts": differ, "states": rows})
         return
     if differ:
-        columns = ["", first.name, second.name]
+        columns = ["", Path(first).name, Path(second).name]
         print_table("what differs", columns, [[key, *pair] for key, pair in differ.items()])
     headings = ["state", "largest alpha", "rms alpha", "largest beta", "rms beta"]
     cells = [[f"{v:.4f}" if isinstance(v, float) else f"{v}" for v in row.values()] for row in rows]
@@ -264,9 +314,11 @@ def _facts(bank: Bank) -> dict[str, str]:
     how = bank.transfer.how + (" (upper bound)" if bank.transfer.how == "oracle" else "")
     names = [reference.name for reference in bank.references]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    sizes = list(bank.schedule.sizes)
+    resized = bank.provenance.get("fitted_sizes", sizes) != sizes
     return {
         "method": bank.method or "not given",
-        "schedule": str(bank.schedule),
+        "schedule": f"{bank.schedule}{' (fitted on other sizes)' if resized else ''}",
         "correction": f"{bank.correction.name}: {bank.correction.summary}",
         "solver": bank.solver or "not given",
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
@@ -275,6 +327,16 @@ def _facts(bank: Bank) -> dict[str, str]:
         "references": shown,
         "made by": _made_by(bank),
     }
+
+
+def _cell(value: Any) -> str:
+    """A value of `bank list`; of the scales of all states the smallest and the largest."""
+    if isinstance(value, bool):
+        return "yes" if value else "-"
+    if isinstance(value, dict):
+        known = [scale for scale in value.values() if scale is not None]
+        return f"{min(known):.3g} to {max(known):.3g}" if known else "-"
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _made_by(bank: Bank) -> str:

@@ -19,7 +19,8 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import Bank, load_bank
+from transil.correction.bank import Bank
+from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.evaluation import evaluate
 from transil.metrics import Metrics
@@ -98,7 +99,7 @@ def import_scores(
 def evaluate_command(
     store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
     bank: Annotated[
-        Path | None, typer.Option(help="Also correct with this bank and compare.")
+        str | None, typer.Option(help="Also correct with this bank (file or name) and compare.")
     ] = None,
     split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
     topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
@@ -125,7 +126,7 @@ def evaluate_command(
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
     opened = ScoreStore.open(store)
-    loaded = load_bank(bank) if bank else None
+    loaded = load_bank(bank) if bank is not None else None
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     if loaded:
         results["corrected"] = evaluate(
@@ -149,7 +150,7 @@ def evaluate_command(
 
 def correct(
     source: Annotated[Path, typer.Argument(help="Scores: .npy, or one tensor in a torch file.")],
-    bank: Annotated[Path, typer.Option(help="The bank to correct with.")],
+    bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write (.npy or .pt).")],
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
@@ -158,12 +159,14 @@ def correct(
     """Correct the scores of one model: rows are images, columns the classes seen so far.
 
     Columns stand in the order in which the classes were learned. A .npy file may be larger than
-    memory. Only raw scores (logits) can be corrected, not probabilities.
+    memory. Only raw scores (logits) can be corrected, not probabilities. 'transil bank list' names
+    the banks that come with transil.
 
     \b
     Examples:
       transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
       transil correct logits.pt --bank bank.json -o corrected.pt
+      transil correct scores.npy --bank lwf-s10 --state 7 -o corrected.npy
     """
     from transil.interop.score_files import correct_file
 

@@ -21,7 +21,7 @@ from transil.correction.layers import Correction, Pairs, correct_groups
 from transil.correction.solvers import FitRecord
 from transil.errors import ScoreScaleWarning, TransilError
 from transil.files import read_json, write_json
-from transil.schedule import Schedule
+from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
 
 How = Literal["mean", "median", "single", "oracle"]
@@ -125,6 +125,30 @@ class Bank:
             self, references=tuple(self.reference(n) for n in names), transfer=Transfer()
         )
 
+    def for_schedule(self, schedule: ScheduleLike) -> Bank:
+        """The same pairs for a target whose groups are all larger or smaller by one factor.
+
+        A pair belongs to a group, whatever its size; but how groups compare in size is part of
+        the bias. So the number of groups and the ratios of their sizes must be the bank's: ten
+        groups of 10 become ten of 20. The file then keeps the sizes it was fitted on.
+        """
+        own, sizes = self.schedule.sizes, Schedule.of(schedule).sizes
+        if len(sizes) != len(own):
+            raise TransilError(
+                f"bank: it is for {len(own)} groups, not {len(sizes)}; "
+                "give the sizes of all, also of those still to come"
+            )
+        for k, (size, fitted) in enumerate(zip(sizes, own, strict=True), start=1):
+            if size * own[0] != fitted * sizes[0]:
+                raise TransilError(
+                    f"bank: group {k} has {size} classes and group 1 {sizes[0]}, the bank's have "
+                    f"{fitted} and {own[0]}; pairs only hold where groups compare alike in size"
+                )
+        if sizes == own:
+            return self
+        provenance = {"fitted_sizes": list(own), **self.provenance}  # the first ones, if again
+        return replace(self, schedule=Schedule.from_sizes(sizes), provenance=provenance)
+
     def _history(self, state: int) -> Mapping[int, Pairs]:
         """The transferred pairs of the states 2..state."""
         if self.transfer.how == "oracle":
@@ -148,7 +172,8 @@ class Bank:
         if not store.schedule.starts_like(self.schedule):
             raise TransilError(
                 f"{store.name}: its schedule ({store.schedule}) is not the bank's "
-                f"({self.schedule}); use a bank fitted on the same group sizes"
+                f"({self.schedule}); use a bank fitted on the same group sizes, or change the "
+                "sizes of this one (Bank.for_schedule, transil transfer --schedule)"
             )
         named = self.method and store.method
         if self.score_kind != store.kind:
@@ -253,11 +278,6 @@ class Bank:
                 if state not in self.transfer.choice:
                     raise TransilError(f"bank: the oracle names no reference for state {state}")
                 self.reference(self.transfer.choice[state])
-
-
-def load_bank(path: str | os.PathLike[str]) -> Bank:
-    """Read a bank file: `load_bank("lucir-s10.json").correct(scores, state=7)`."""
-    return Bank.load(path)
 
 
 def score_scale(scores: Any) -> float:
