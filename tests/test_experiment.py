@@ -21,13 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import outside_method
-from transil import Schedule
+from transil import Schedule, provenance
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
 from transil.experiment.bootstrap import Bootstrap
 from transil.experiment.controls import align, shift
+from transil.experiment.made import made_run
 from transil.experiment.overlap import allowed_references, class_key, shared_classes
 from transil.experiment.plan import Plan, make_plan
 from transil.experiment.recipe import experiment_names, load_experiment
@@ -260,6 +261,63 @@ def test_results_of_the_small_experiment(whole: tuple[Path, Results]) -> None:
     assert numbers(Results.load(folder / "results")) == numbers(results)
 
 
+def test_results_say_how_each_run_was_made(whole: tuple[Path, Results]) -> None:
+    folder, results = whole
+    runs = results.facts["runs"]
+    assert [r["run"] for r in runs] == [task.name for task in plan_of(folder).tasks]
+    for made in runs:
+        path = folder / "results" / "runs" / made["run"]
+        record = json.loads((path / "run.json").read_text())
+        times = [json.loads(x) for x in (path / "times.jsonl").read_text().splitlines()]
+        assert made["seconds"] == pytest.approx(sum(x["seconds"] for x in times))
+        assert (made["seed"], made["fraction"]) == (0, 1.0)
+        assert made["method"] == record["config"]["method"]
+        assert made["versions"]["torch"] == record["versions"]["torch"]
+        assert made["commit"] == record["versions"].get("commit")
+        assert {x["device"] for x in times} == {made["device"]}
+    assert results.facts["run_seconds"] == pytest.approx(sum(r["seconds"] for r in runs))
+    assert Results.load(folder / "results").facts["runs"] == runs
+
+
+def test_old_and_interrupted_runs_say_what_they_can(tmp_path: Path) -> None:
+    """Folders of older versions, a state with two lines, a run that went on on another device."""
+    task = plan_of(tmp_path).tasks[0]
+    task.folder.mkdir(parents=True)
+    made = made_run(task)
+    unknown = ("commit", "device", "seconds", "gpu_gigabytes")
+    assert [made[k] for k in unknown] == [None] * 4
+    assert (made["run"], made["versions"]) == (task.name, {})
+    record = {"format": "transil-run", "version": 1, "config": {}, "data": {},
+              "versions": {"torch": "2.6", "commit": "abc"}}  # fmt: skip
+    (task.folder / "run.json").write_text(json.dumps(record))
+    lines: list[dict[str, Any]] = [
+        {"state": 1, "seconds": 2.5},
+        {"state": 2, "seconds": 4.0, "device": "cpu"},
+        {"state": 2, "seconds": 1.0, "device": "A100", "gpu_gigabytes": 3.0},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"state": 3, "sec'
+    (task.folder / "times.jsonl").write_text(text)
+    made = made_run(task)
+    assert [made[k] for k in unknown] == ["abc", "cpu, A100", 7.5, 3.0]
+    assert made["versions"] == {"torch": "2.6"}
+
+
+def test_the_commit_of_a_copied_tree_is_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.delenv("TRANSIL_COMMIT", raising=False)
+    assert "commit" not in provenance.versions()
+    monkeypatch.setenv("TRANSIL_COMMIT", " abc123\n")
+    assert provenance.versions()["commit"] == "abc123"
+    monkeypatch.setenv("TRANSIL_COMMIT", "")
+    assert "commit" not in provenance.versions()
+    (tmp_path / ".git").mkdir()  # a checkout knows better
+    monkeypatch.setenv("TRANSIL_COMMIT", "abc123")
+    monkeypatch.setattr(provenance, "_commit", lambda: "def456+")
+    assert provenance.versions()["commit"] == "def456+"
+
+
 def test_nothing_is_done_twice(whole: tuple[Path, Results]) -> None:
     folder, results = whole
     runs = sorted((folder / "results" / "runs").rglob("*.safetensors"))
@@ -302,6 +360,15 @@ def test_a_failed_run_does_not_stop_the_others(tmp_path: Path) -> None:
     assert {f.what.split("-")[1] for f in results.failures} == {"lucir"}
     assert all("not a number in state 1" in f.reason for f in results.failures)
     assert {c.setting.method for c in results.cells} == {"lwf", "siw"}
+    # Paths are those of the results folder, wherever that lies.
+    assert all(f.reason.startswith(f"runs/{f.what}: ") for f in results.failures)
+    assert str(tmp_path) not in (tmp_path / "results" / "results.json").read_text()
+    assert {r["method"] for r in results.facts["runs"]} == {"lwf", "ft"}
+    page = tmp_path / "page.md"
+    assert run(["report", str(tmp_path / "results"), "--markdown", str(page)]) == 0
+    text = page.read_text()
+    assert "| LUCIR + adBiC | - |" in text
+    assert "- LUCIR on c, S = 2, seed 0\n- " in text
 
 
 def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:

@@ -12,29 +12,34 @@ import numpy as np
 
 from transil._version import __version__
 
-COMMIT = "TRANSIL_COMMIT"
+ROOT = Path(__file__).resolve().parents[2]  # of a checkout
+ENVIRONMENT = "TRANSIL_COMMIT"  # names the commit of a copy that has no .git
 
 
 def versions() -> dict[str, str]:
-    """Versions that may change a number; the commit where the library runs from a checkout."""
+    """Versions that may change a number; the commit where the library runs from a checkout.
+
+    Elsewhere, as in a tree that was copied to a cluster, $TRANSIL_COMMIT can name the commit.
+    """
     found = {
         "transil": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
     }
-    commit = _commit()
+    commit = _commit() if _is_checkout() else os.environ.get(ENVIRONMENT, "").strip()
     return {**found, "commit": commit} if commit else found
+
+
+def _is_checkout() -> bool:
+    return (ROOT / ".git").exists()
 
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
     """The commit of the checkout that holds this file, with a '+' where it was changed since."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():  # an installed package, or a tree copied to a cluster
-        return os.environ.get(COMMIT) or None
     try:
-        head = _git(root, "rev-parse", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+        head = _git(ROOT, "rev-parse", "HEAD")
+        changed = _git(ROOT, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
         return None
     return head + ("+" if changed else "")

@@ -82,6 +82,7 @@ def run_command(
     from transil.experiment.recipe import load_experiment
     from transil.experiment.running import no_executor, run_experiment
     from transil.report import write_report
+    from transil.report.reading import read_reading
     from transil.settings import read_overrides
 
     if data_dir is not None:  # worker processes look for named sets there too
@@ -98,7 +99,7 @@ def run_command(
     with progress_bar(1.0) as update:
         results = run_experiment(plan, execute=execute, tell=_teller(update))
         update(1.0, "writing the report")
-        page = write_report(results, output) if results.cells else None
+        page = write_report(results, output, [read_reading(output)]) if results.cells else None
     _show_results(results, page, as_json)
     return 1 if results.failures else 0
 
@@ -108,6 +109,10 @@ def report_command(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where it goes; else the first folder.")
     ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE.md", help="Also one Markdown page, its figures in PAGE/."),
+    ] = None,
 ) -> None:
     """Write tables, figures and the page again, from files alone; several folders in one report.
 
@@ -115,9 +120,13 @@ def report_command(
     Examples:
       transil report results/
       transil report results/ other-results/ -o both/
+      transil report results/ --markdown docs/results.md
     """
     from transil.experiment.running import load_results
-    from transil.report import write_report
+    from transil.report.markdown_page import check_page, write_markdown
+    from transil.report.page import write_report
+    from transil.report.parts import parts_of
+    from transil.report.reading import read_reading
 
     if output is None and len(folders) > 1:
         raise TransilError("several results folders: name the report's own with -o")
@@ -125,8 +134,15 @@ def report_command(
     found = [
         r.seen_from(folder, where) for r, folder in zip(load_results(folders), folders, strict=True)
     ]
-    page = write_report(found, where)
+    if markdown is not None:
+        check_page(markdown)
+    readings = [read_reading(folder) for folder in folders]
+    parts = parts_of(found)  # figures are drawn once for both
+    page = write_report(parts, where, readings)
     say(f"report: {page}")
+    if markdown is not None:
+        written = write_markdown(parts, markdown, folders=folders, output=output, readings=readings)
+        say(f"page: {written}")
 
 
 def _executor(

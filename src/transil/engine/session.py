@@ -74,6 +74,7 @@ class Session:
         """A state begins, of which `done` epochs are done already."""
         self.state, self.config = state, learner.config
         self.states = len(learner.stream)
+        self.device = learner.device
         self.before = learner.config.train.total_epochs(state.number - 1)
         self.state_images = 0
         self.spent, self._marked = {}, time.monotonic()
@@ -154,7 +155,8 @@ class Session:
             "spent": self.spent,
             "images_per_second": round(self.state_images / max(self.spent["train"], 1e-9)),
         }
-        if torch.cuda.is_available():
-            line["gpu"] = torch.cuda.get_device_name()
-            line["gpu_gigabytes"] = round(torch.cuda.max_memory_reserved() / 1e9, 3)
+        on_gpu = self.device.type == "cuda"
+        line["device"] = torch.cuda.get_device_name(self.device) if on_gpu else self.device.type
+        if on_gpu:
+            line["gpu_gigabytes"] = round(torch.cuda.max_memory_reserved(self.device) / 1e9, 3)
         self.run.log(line, TIMES)

@@ -38,13 +38,23 @@ def run_experiment(
         plan.folder.mkdir(parents=True, exist_ok=True)
     busy = f"{plan.folder}: another process is working on this experiment; wait for it, or stop it"
     with locked(plan.folder / ".experiment.lock", busy):
-        failures = (execute or local_executor())(plan, tell)
+        failures = [_here(f, plan.folder) for f in (execute or local_executor())(plan, tell)]
         results = study(plan, tell)
         known = {failure.what for failure in failures}
         others = [f for f in results.failures if f.what not in known]
         results = replace(results, failures=[*failures, *others])
         results.save(plan.folder)
         return results
+
+
+def _here(failure: Failure, folder: Path) -> Failure:
+    """A failure with paths as the results folder sees them: results say nothing of the machine."""
+    inside = f"{folder}{os.sep}"
+    return replace(
+        failure,
+        reason=failure.reason.replace(inside, ""),
+        log=failure.log.replace(inside, ""),
+    )
 
 
 def load_results(folders: Sequence[str | os.PathLike[str]]) -> list[Results]:

@@ -24,6 +24,7 @@ from transil.errors import TransilError
 from transil.evaluation import evaluate
 from transil.experiment.bootstrap import Bootstrap, Hits
 from transil.experiment.controls import align, shift
+from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
     Ablation,
@@ -135,7 +136,7 @@ def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
 def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
     """The scores of a finished run; one that is not is noted as a failure."""
     if task.status != "done":
-        failure = Failure(task.name, "the run is not finished", str(task.folder))
+        failure = Failure(task.name, "the run is not finished")
         if failure not in results.failures:
             results.failures.append(failure)
         return None
@@ -377,6 +378,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         }
         for name, images in plan.images.items()
     }
+    runs = made_runs(plan)
     epochs = {}
     for task in plan.tasks:
         train = task.config.train
@@ -393,4 +395,6 @@ def facts(plan: Plan) -> dict[str, Any]:
         "classes_in_common": plan.overlaps(),
         "references_of": {t: plan.references_of(t) for t in plan.experiment.targets},
         "versions": versions(),
+        "runs": runs,
+        "run_seconds": round(sum(run["seconds"] or 0.0 for run in runs), 3),
     }

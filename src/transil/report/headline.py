@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from transil.report import names
-from transil.report.study import Place, Study, Summary, mean_or_none
+from transil.report.study import Study, Summary, mean_or_none
 from transil.report.tables import Entry, Row, Table, percent
+from transil.report.wanted import Place
 
 COLUMNS = (
     "gain (points)", "95 % interval", "surely better in", "surely worse in",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from transil.report import names, paper
 from transil.report.study import Study, place_of, unique
 from transil.report.tables import MISSING, Entry, Row, Source, Table, differences, summary_entry
+from transil.report.wanted import Place
 
 if TYPE_CHECKING:
     from transil.experiment.results import Ablation, Single
@@ -20,7 +21,7 @@ def ablation_table(study: Study) -> Table | None:
     counts = sorted({n for a in study.ablations for n in a.counts})
     rows = []
     several = len(unique((a.correction, a.solver) for a in study.ablations)) > 1
-    for method in study.methods:
+    for method in study.table_methods:
         for group in ablation_groups(study, method):
             first = group[0]
             target, _, states, fraction = place = place_of(first.setting)
@@ -50,11 +51,17 @@ def ablation_table(study: Study) -> Table | None:
                     )
                 )
             rows.append(Row(names.method(method), label, tuple(entries), "ablation"))
+        for target, _, states, _ in _missing_ablations(study, method):
+            label = f"{names.target(target)}, S = {states}"
+            gone = (MISSING,) * (1 + len(counts))
+            rows.append(Row(names.method(method), label, gone, "ablation"))
     draws = sorted({n for a in study.ablations for n in a.draws})
     most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
     notes = [f"Average accuracy in % with R references, mean over {most} random draws of them; ± "
              "is the standard deviation over the draws (none where there is only one draw). Signed "
              "numbers are points over the uncorrected model."]  # fmt: skip
+    if any(e is MISSING for row in rows for e in row.entries):
+        notes.append("A dash: the target has fewer references, or it was not run.")
     if any(e.paper is not None for row in rows for e in row.entries):
         notes.append(differences(study))
     return Table(
@@ -65,6 +72,13 @@ def ablation_table(study: Study) -> Table | None:
         tuple(rows),
         tuple(notes),
     )
+
+
+def _missing_ablations(study: Study, method: str) -> list[Place]:
+    """Where the recipes asked for it and there is none."""
+    there = {place_of(a.setting) for a in study.ablations}
+    return [p for p in study.wanted.seeds
+            if p[1] == method and p in study.wanted.ablations and p not in there]  # fmt: skip
 
 
 def ablation_groups(study: Study, method: str) -> list[list[Ablation]]:
@@ -82,14 +96,18 @@ def matrix_table(study: Study) -> Table | None:
     singles = main_singles(study)
     if not singles:
         return None
-    columns = [(t, s) for t in study.targets for s in study.states
-               if any(k[1] == t and k[3] == s for k in singles)]  # fmt: skip
-    references = [x for x in study.references if any(k[0] == x for k in singles)]
+    wanted = study.wanted
+    there = {(k[1], k[3]) for k in singles} | {(t, s) for t, _, s, f in wanted.seeds if f == 1.0}
+    columns = [(t, s) for t in unique(wanted.targets + study.targets)
+               for s in sorted({s for _, s in there}) if (t, s) in there]  # fmt: skip
+    references = [x for x in unique([*wanted.references, *study.references])
+                  if x in wanted.references or any(k[0] == x for k in singles)]  # fmt: skip
     rows = []
-    for method in study.methods:
+    for method in study.table_methods:
         for reference in references:
             found = [singles.get((reference, t, method, s), MISSING) for t, s in columns]
-            if any(e.value is not None for e in found):
+            asked = method in wanted.methods and reference in wanted.references
+            if asked or any(e.value is not None for e in found):
                 rows.append(Row(names.method(method), names.target(reference), tuple(found)))
     main = study.main
     what = f"{names.correction(main.name)}" if main else "the correction"

@@ -7,41 +7,48 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transil.errors import TransilError
 from transil.files import atomic_file
-from transil.report import names
-from transil.report.drawing import Picture, drawing, inline_svg, svg_file
-from transil.report.headline import NOTE, headline_table, headlines
+from transil.report import names, reading
+from transil.report.drawing import Picture, inline_svg, svg_file
+from transil.report.headline import NOTE, headlines
 from transil.report.markup import Links, facts_html, table_html
-from transil.report.more_tables import ablation_table, matrix_table
+from transil.report.parts import (
+    BESIDE,
+    PLACED,
+    Parts,
+    headline_lead,
+    missing_texts,
+    parts_of,
+    runs_table,
+    what,
+)
 from transil.report.study import Study
 from transil.report.style import CSS, SCRIPT
-from transil.report.tables import Table, accuracy_table
 from transil.report.writers import md, to_csv, to_markdown, to_tex
 
 if TYPE_CHECKING:
     from transil.experiment.results import Results
 
 LOG_LINES = 20
-# These facts have a place of their own on the page.
-PLACED = ("limits", "differs")
+NOTHING = "There is no corrected model to compare with an uncorrected one."
 LINKED = "A number leads to its run, its gain to the bank that was used. "
 SEVERAL = "With several seeds it leads to the list of them. "
 LINKED_TARGET = "A number leads to the run of its target. "
 
 
-def write_report(results: Results | Sequence[Results], folder: str | Path) -> Path:
+def write_report(
+    results: Results | Sequence[Results] | Parts, folder: str | Path, readings: Sequence[str] = ()
+) -> Path:
     """Write report.html, tables/ and figures/ to `folder`; returns the path of the page.
 
     Several results make one report; where two hold the same cell, the later one's is taken. Links
     lead to the runs as the results name them (see `Results.seen_from` for a report that lies
-    elsewhere). The same results give the same bytes.
+    elsewhere). `readings` are texts in Markdown, one for each of the results, empty where there
+    is none. The same results give the same bytes.
     """
-    study = Study(results if isinstance(results, Sequence) else [results])
-    folder = Path(folder)
-    tables = _tables(study)
-    pictures, missing = _pictures(study)
-    for table in tables:
+    parts = parts_of(results)
+    pictures, folder = parts.pictures, Path(folder)
+    for table in parts.tables:
         for suffix, text in (("md", to_markdown(table)), ("csv", to_csv(table)),
                              ("tex", to_tex(table))):  # fmt: skip
             _write(folder / "tables" / f"{table.name}.{suffix}", text)
@@ -52,66 +59,37 @@ def write_report(results: Results | Sequence[Results], folder: str | Path) -> Pa
         captions = [f"**{p.name}** {md(p.title)}. {md(p.caption)}" for p in pictures]
         _write(folder / "figures" / "captions.md", "# Captions\n\n" + "\n\n".join(captions) + "\n")
     page = folder / "report.html"
-    _write(page, _page(study, tables, pictures, missing, Links()))
+    _write(page, _page(parts, readings, Links()))
     return page
 
 
-def _tables(study: Study) -> list[Table]:
-    found = [
-        headline_table(study),
-        *(accuracy_table(study, f) for f in study.fractions if study.columns(f)),
-        ablation_table(study),
-        matrix_table(study),
-    ]
-    return [t for t in found if t is not None]
-
-
-def _pictures(study: Study) -> tuple[list[Picture], str]:
-    """All figures there are data for; without matplotlib none, and the reason."""
-    try:
-        from transil.report import figures_accuracy, figures_gains, figures_scores
-
-        with drawing():
-            found = [
-                figures_gains.gains_figure(study),
-                figures_scores.scores_figure(study),
-                figures_scores.pairs_figure(study),
-                *figures_accuracy.matrix_figures(study),
-                figures_accuracy.states_figure(study),
-                figures_gains.ablation_figure(study),
-                figures_gains.transfer_figure(study),
-            ]
-    except TransilError as error:
-        return [], str(error)
-    return [p for p in found if p is not None], ""
-
-
-def _page(
-    study: Study, tables: list[Table], pictures: list[Picture], missing: str, links: Links
-) -> str:
-    title = " and ".join(r.name for r in study.results) or "Report"
-    figures = {p.name: p for p in pictures}
+def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
+    study, title = parts.study, parts.title
+    figures = {p.name: p for p in parts.pictures}
     sections: list[tuple[str, str, str]] = []  # id, heading, content
-    by_name = {t.name: t for t in tables}
-    headline = by_name.pop("headline", None)
-    sections.append(("headline", "In short", _headline(study, headline)))
+    by_name = {t.name: t for t in parts.tables if t.name != "headline"}
+    read = reading.joined(readings, [r.name for r in study.results])
+    if read:
+        sections.append(("reading", "Reading", reading.to_html(read)))
+    sections.append(("headline", "In short", _headline(study)))
     for name, table in by_name.items():
-        beside = {"table-1": ["gains"], "table-3": ["table-3-references"],
-                  "transfer-matrix": ["transfer-matrix"]}.get(name, [])  # fmt: skip
+        beside = BESIDE.get(name, ())
         content = "".join(_figure(figures.pop(x)) for x in beside if x in figures)
         seeds = SEVERAL if len(study.seeds) > 1 else ""
         how = LINKED if name.startswith(("table-1", "table-2")) else LINKED_TARGET
         files = _files(f"tables/{name}", "md csv tex", how + seeds)
         content = table_html(table, links) + files + content
         sections.append((name, table.title, content))
-    if figures or missing:
+    if figures or parts.undrawn:
         content = _figures(list(figures.values()))
-        if missing:
-            content += f"<p>No figures: {escape(missing)}</p>"
+        if parts.undrawn:
+            content += f"<p>No figures: {escape(parts.undrawn)}</p>"
         sections.append(("figures", "Figures of the paper", content))
-    if study.failures:
-        sections.append(("failures", "What failed", _failures(study)))
-    sections.append(("made", "How it was made", _facts(study)))
+    missing = missing_texts(study)
+    if study.failures or missing:
+        content = _failures(study) + _missing(missing)
+        sections.append(("failures", "What failed or is missing", content))
+    sections.append(("made", "How it was made", _facts(study, links)))
     if links.lists:
         sections.append(("sources", "Where the numbers come from", _sources(links)))
     nav = "".join(f'<li><a href="#{i}">{escape(_brief(h))}</a></li>' for i, h, _ in sections)
@@ -124,8 +102,9 @@ def _page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(title)}: report</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
-        f'<header><h1>{escape(title)}</h1>{_what(study)}<nav aria-label="Sections"><ul>{nav}</ul>'
-        f"</nav></header>\n<main>\n{_limits(study)}{body}</main>\n"
+        f"<header><h1>{escape(title)}</h1><p>{escape(what(study))}</p>"
+        f'<nav aria-label="Sections"><ul>{nav}</ul></nav></header>\n'
+        f"<main>\n{_limits(study)}{body}</main>\n"
         "<footer>Made by transil. Accuracies are top-1, on test images.</footer>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
@@ -135,33 +114,10 @@ def _brief(heading: str) -> str:
     return heading.split(":")[0]
 
 
-def _what(study: Study) -> str:
-    """What was run, in a sentence."""
-    if not study.methods:
-        return "<p>No model was evaluated.</p>"
-    runs = len({c.run for c in study.cells})
-    text = (
-        f"{names.listed([names.method(m) for m in study.methods])} on "
-        f"{names.listed([names.target(t) for t in study.targets])}, in "
-        f"{names.listed([str(s) for s in study.states])} states; "
-        f"{names.count(len(study.seeds), 'seed')}, {names.count(runs, 'trained target model')}"
-    )
-    if study.references:
-        text += f", {names.count(len(study.references), 'reference data set')}"
-    if study.solvers:
-        text += f"; fitted by {names.listed(study.solvers)}"
-    return f"<p>{escape(text)}.</p>"
-
-
-def _headline(study: Study, table: Table | None) -> str:
-    main = study.main
-    if table is None or main is None:
-        return "<p>There is no corrected model to compare with an uncorrected one.</p>"
-    how = f", fitted by {main.solver}" if main.solver else ""
-    moved = f" and transferred by {main.transfer}" if main.transfer else ""
-    share = study.fractions[0]
-    images = "all training images" if share == 1.0 else f"{share:.0%} of the training images"
-    lead = f"{main.label()}{how}{moved}, on models trained on {images}:"
+def _headline(study: Study) -> str:
+    lead = headline_lead(study)
+    if lead is None:
+        return f"<p>{NOTHING}</p>"
     items = "".join(
         f"<li><strong>{escape(names.method(h.method))}</strong>: {escape(h.sentence)}</li>"
         for h in headlines(study)
@@ -208,7 +164,16 @@ def _hrefs(stem: str, suffixes: str) -> str:
     return " ".join(f'<a href="{stem}.{x}">{x.upper()}</a>' for x in suffixes.split())
 
 
+def _missing(texts: list[str]) -> str:
+    if not texts:
+        return ""
+    items = "".join(f"<li>{escape(x)}</li>" for x in texts)
+    return f"<p>The recipe asks for it, and it is not there:</p><ul>{items}</ul>"
+
+
 def _failures(study: Study) -> str:
+    if not study.failures:
+        return ""
     items = []
     for f in study.failures:
         lines = f.log.rstrip().splitlines()
@@ -219,13 +184,15 @@ def _failures(study: Study) -> str:
     return f"<p>{names.count(len(items), 'part')} could not be done.</p><ul>{''.join(items)}</ul>"
 
 
-def _facts(study: Study) -> str:
+def _facts(study: Study, links: Links) -> str:
     out = ""
     for r in study.results:
         facts = {k: v for k, v in r.facts.items() if k not in PLACED}
         if len(study.results) > 1:
             out += f"<h3>{escape(r.name)}</h3>"
         out += facts_html(facts, top=True) if facts else "<p>Nothing was noted.</p>"
+        table = runs_table(r)
+        out += f"<h3>{table.title}</h3>{table_html(table, links)}" if table else ""
     return out
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from transil.errors import TransilError
 from transil.report.names import KINDS, RANKS, Line
+from transil.report.wanted import Place, wanted_by
 
 if TYPE_CHECKING:
     from transil.experiment.results import (
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     )
 
 T = TypeVar("T")
-Place = tuple[str, str, int, float]  # target, method, states, fraction: a setting without its seed
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,18 @@ class Summary:
         return [statistics.fmean(v) for v in zip(*(c.accuracy for c in self.cells), strict=False)]
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Settings that were asked for and are not there."""
+
+    target: str
+    method: str
+    fraction: float
+    seeds: tuple[int, ...]
+    lines: tuple[Line, ...]  # those that are missing; none: all of them are
+    states: list[int]
+
+
 class Study:
     """One view of everything; where two results hold the same cell, the later one's is taken."""
 
@@ -97,8 +109,12 @@ class Study:
         settings = [c.setting for c in self.cells]
         others = [x.setting for group in (self.ablations, self.singles) for x in group]
         everything = settings + others
-        self.targets = unique([s.target for s in everything] + [j.target for j in self.joints])
-        self.methods = unique(s.method for s in everything)
+        self.wanted = wanted_by(r.facts for r in self.results)
+        targets = unique([s.target for s in everything] + [j.target for j in self.joints])
+        # The recipe's order, whatever was finished first.
+        self.targets = [t for t in unique(self.wanted.targets + targets) if t in targets]
+        methods = unique(s.method for s in everything)
+        self.methods = [m for m in unique(self.wanted.methods + methods) if m in methods]
         self.states = sorted({s.states for s in everything})
         self.fractions = sorted({s.fraction for s in everything}, reverse=True)
         self.seeds = sorted({s.seed for s in everything})
@@ -123,7 +139,11 @@ class Study:
             for place, line in self._summaries
             if fraction in (None, place[3]) and method in (None, place[1])
         )
-        order = {name: i for i, name in enumerate(self.solvers)}
+        return self.in_order(lines)
+
+    def in_order(self, lines: Iterable[Line]) -> list[Line]:
+        """Lines in the order of the paper's rows."""
+        order = {name: i for i, name in enumerate(self.table_solvers)}
         return sorted(
             lines,
             key=lambda x: (
@@ -166,6 +186,55 @@ class Study:
         there = {(c.setting.target, c.setting.states) for c in self.cells
                  if c.setting.fraction == fraction}  # fmt: skip
         return [(t, s) for t in self.targets for s in self.states if (t, s) in there]
+
+    # What a table shows: all that was found, and all that the recipes asked for.
+
+    @property
+    def table_fractions(self) -> list[float]:
+        return sorted({*self.fractions, *self.wanted.fractions}, reverse=True)
+
+    @property
+    def table_methods(self) -> list[str]:
+        return unique(self.wanted.methods + self.methods)
+
+    def table_columns(self, fraction: float) -> list[tuple[str, int]]:
+        """Targets and numbers of states."""
+        there = set(self.columns(fraction))
+        there |= {(t, s) for t, _, s, f in self.wanted.seeds if f == fraction}
+        targets = unique(self.wanted.targets + self.targets)
+        return [(t, s) for t in targets for s in sorted({s for _, s in there}) if (t, s) in there]
+
+    def table_lines(self, fraction: float, method: str) -> list[Line]:
+        """The rows of one method."""
+        found = self.lines(fraction, method)
+        return self.in_order(unique(found + self.wanted.lines_of(fraction, method)))
+
+    @property
+    def table_solvers(self) -> list[str]:
+        wanted = [x.solver for lines in self.wanted.lines.values() for x in lines if x.solver]
+        return unique(self.solvers + wanted)
+
+    def missing(self) -> list[Missing]:
+        """What the recipes asked for and is not there; numbers of states stand together."""
+        there = {(place_of(c.setting), c.setting.seed, line_of(c)) for c in self.cells}
+        found: dict[tuple[str, str, float, tuple[int, ...], tuple[Line, ...]], list[int]] = {}
+        for place, seeds in self.wanted.seeds.items():
+            target, method, states, fraction = place
+            lines = self.wanted.lines[place]
+            lost: dict[tuple[Line, ...], list[int]] = {}
+            for seed in seeds:
+                gone = tuple(x for x in lines if (place, seed, x) not in there)
+                if gone:
+                    lost.setdefault(gone if len(gone) < len(lines) else (), []).append(seed)
+            for gone, of in lost.items():
+                found.setdefault((target, method, fraction, tuple(of), gone), []).append(states)
+        return [Missing(t, m, f, seeds, gone, states)
+                for (t, m, f, seeds, gone), states in found.items()]  # fmt: skip
+
+    def missing_joints(self) -> list[tuple[str, int]]:
+        """Targets and seeds without the model that learned all classes at once."""
+        there = {(j.target, j.seed) for j in self.joints}
+        return [x for x in self.wanted.joints if x not in there]
 
     def limits(self) -> list[str]:
         """What the experiments say about their own limits."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from transil.report import names, paper
 from transil.report.names import Line
-from transil.report.study import Place, Study, Summary, as_list, deviation
+from transil.report.study import Study, Summary, as_list, deviation
+from transil.report.wanted import Place
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,11 @@ class Table:
 
 def accuracy_table(study: Study, fraction: float) -> Table:
     """The paper's Table 1 (all training images) or 2 (a share of them)."""
-    columns = study.columns(fraction)
-    several = len(study.solvers) > 1
+    columns = study.table_columns(fraction)
+    several = len(study.table_solvers) > 1
     rows: list[Row] = []
-    for method in study.methods:
-        lines = study.lines(fraction, method)
+    for method in study.table_methods:
+        lines = study.table_lines(fraction, method)
         block = [
             Row(
                 names.method(method),
@@ -120,7 +121,7 @@ def accuracy_table(study: Study, fraction: float) -> Table:
         stub="method",
         columns=tuple((names.target(t), f"S = {s}") for t, s in columns),
         rows=tuple(rows),
-        notes=_notes(study, rows),
+        notes=(*_notes(study, rows), *_few_seeds(study, fraction)),
     )
 
 
@@ -146,7 +147,7 @@ def summary_entry(summary: Summary) -> Entry:
 
 
 def _joint_row(study: Study, columns: list[tuple[str, int]]) -> Row | None:
-    if not study.joints:
+    if not study.joints and not study.wanted.joints:
         return None
     entries = []
     for i, (target, _) in enumerate(columns):
@@ -186,8 +187,9 @@ def _mark(rows: list[Row], mark: str) -> list[Row]:
 def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
     notes = [
         "Average accuracy in %, mean over states 2 to S, on the test images of the classes seen so "
-        "far. Signed numbers are points over the same model uncorrected; coloured where the 95 % "
-        "interval (paired bootstrap over test images) leaves out zero, grey where it does not.",
+        "far. Signed numbers are points over the same model uncorrected, with their 95 % interval "
+        "(paired bootstrap over test images) where there is room for it; where there are colours, "
+        "grey says that the interval holds zero.",
         "Bold: the best of a method in its column; with a star: the best of the column. Bounds "
         "(in italics) look at what a target may not have and are left out of this: the oracle at "
         "test labels, own validation at images of past classes. "
@@ -201,6 +203,19 @@ def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
     if any(e.paper is not None for e in entries):
         notes.append(differences(study))
     return tuple(notes)
+
+
+def _few_seeds(study: Study, fraction: float) -> Iterator[str]:
+    """Means that are not over all seeds of the recipe, in one sentence."""
+    told = []
+    for (target, method, states, share), seeds in study.wanted.seeds.items():
+        summary = study.raw((target, method, states, share))
+        there = {c.setting.seed for c in summary.cells} if summary else set()
+        if share == fraction and 0 < len(there) < len(seeds):
+            told.append(f"{names.method(method)} on {names.target(target)}, S = {states} "
+                        f"({len(there)} of {len(seeds)})")  # fmt: skip
+    if told:
+        yield f"Not all seeds are finished: {'; '.join(told)}."
 
 
 def differences(study: Study) -> str:

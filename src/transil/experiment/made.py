@@ -1,0 +1,44 @@
+"""How each run was made, from what its own folder says: commit, versions, device, seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transil.engine.run_folder import TIMES, RunFolder
+from transil.errors import TransilError
+from transil.experiment.plan import Plan, Task
+
+
+def made_runs(plan: Plan) -> list[dict[str, Any]]:
+    """One record for each finished run of the plan, in the plan's order."""
+    return [made_run(task) for task in plan.tasks if task.status == "done"]
+
+
+def made_run(task: Task) -> dict[str, Any]:
+    """What is known of a run; folders of older versions do not say everything."""
+    run = RunFolder(task.folder)
+    try:
+        found = run.record().get("versions")
+    except TransilError:  # the scores may be studied all the same
+        found = None
+    versions = dict(found) if isinstance(found, dict) else {}
+    lines = [line for line in run.lines(TIMES) if isinstance(line, dict)]
+    devices = [str(line["device"]) for line in lines if line.get("device")]
+    return {
+        "run": task.name,
+        "dataset": task.dataset,
+        "method": task.method,
+        "states": task.states,
+        "fraction": task.fraction,
+        "seed": task.seed,
+        "commit": versions.pop("commit", None),
+        "versions": versions,
+        # Of every line: a run that went on elsewhere was on several devices.
+        "device": ", ".join(dict.fromkeys(devices)) or None,
+        "seconds": round(sum(_numbers(lines, "seconds")), 3) if lines else None,
+        "gpu_gigabytes": max(_numbers(lines, "gpu_gigabytes"), default=None),
+    }
+
+
+def _numbers(lines: list[dict[str, Any]], key: str) -> list[float]:
+    return [float(line[key]) for line in lines if isinstance(line.get(key), (int, float))]

@@ -1,0 +1,181 @@
+"""The parts that pages are put together from: tables, figures, and sentences of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from transil.errors import TransilError
+from transil.report import names
+from transil.report.drawing import Picture, drawing
+from transil.report.headline import headline_table
+from transil.report.more_tables import ablation_table, matrix_table
+from transil.report.study import Missing, Study
+from transil.report.tables import Entry, Row, Table, accuracy_table
+
+if TYPE_CHECKING:
+    from transil.experiment.results import Results
+
+# The figures that stand beside a table; the others have a section of their own.
+BESIDE = {"table-1": ("gains",), "table-3": ("table-3-references",),
+          "transfer-matrix": ("transfer-matrix",)}  # fmt: skip
+# These facts have a place of their own on a page.
+PLACED = ("limits", "differs", "runs", "run_seconds")
+RUNS_NOTE = (
+    "Seconds are those of a run with the others beside it: several runs may share a GPU, so their "
+    "sum is not the time that has passed. What an interruption lost is not in them. GPU memory is "
+    "the peak of the process, with all runs in it. A dash: not noted."
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything that is drawn and counted once; `undrawn` says why there are no figures."""
+
+    study: Study
+    tables: list[Table]
+    pictures: list[Picture]
+    undrawn: str = ""
+
+    @property
+    def title(self) -> str:
+        """The names of the experiments."""
+        return " and ".join(r.name for r in self.study.results) or "Report"
+
+
+def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
+    """The parts of one or several results; parts that are there already stay as they are."""
+    if isinstance(results, Parts):
+        return results
+    study = Study(results if isinstance(results, Sequence) else [results])
+    found = [
+        headline_table(study),
+        *(accuracy_table(study, f) for f in study.table_fractions if study.table_columns(f)),
+        ablation_table(study),
+        matrix_table(study),
+    ]
+    pictures, undrawn = _pictures(study)
+    return Parts(study, [t for t in found if t is not None], pictures, undrawn)
+
+
+def _pictures(study: Study) -> tuple[list[Picture], str]:
+    """All figures there are data for; without matplotlib none, and the reason."""
+    try:
+        from transil.report import figures_accuracy, figures_gains, figures_scores
+
+        with drawing():
+            found = [
+                figures_gains.gains_figure(study),
+                figures_scores.scores_figure(study),
+                figures_scores.pairs_figure(study),
+                *figures_accuracy.matrix_figures(study),
+                figures_accuracy.states_figure(study),
+                figures_gains.ablation_figure(study),
+                figures_gains.transfer_figure(study),
+            ]
+    except TransilError as error:
+        return [], str(error)
+    return [p for p in found if p is not None], ""
+
+
+def what(study: Study) -> str:
+    """What was run, in a sentence."""
+    if not study.methods:
+        return "No model was evaluated."
+    runs = len({c.run for c in study.cells})
+    text = (
+        f"{names.listed([names.method(m) for m in study.methods])} on "
+        f"{names.listed([names.target(t) for t in study.targets])}, in "
+        f"{names.listed([str(s) for s in study.states])} states; "
+        f"{names.count(len(study.seeds), 'seed')}, {names.count(runs, 'trained target model')}"
+    )
+    if study.references:
+        text += f", {names.count(len(study.references), 'reference data set')}"
+    if study.solvers:
+        text += f"; fitted by {names.listed(study.solvers)}"
+    return f"{text}."
+
+
+def headline_lead(study: Study) -> str | None:
+    """What the headline's sentences are about; None where nothing was corrected."""
+    main = study.main
+    if main is None or headline_table(study) is None:
+        return None
+    how = f", fitted by {main.solver}" if main.solver else ""
+    moved = f" and transferred by {main.transfer}" if main.transfer else ""
+    share = study.fractions[0]
+    images = "all training images" if share == 1.0 else f"{share:.0%} of the training images"
+    return f"{main.label()}{how}{moved}, on models trained on {images}:"
+
+
+def missing_texts(study: Study) -> list[str]:
+    """What the recipes asked for and is not there."""
+    texts = [_missing_text(study, m) for m in study.missing()]
+    joints = study.missing_joints()
+    for target in dict.fromkeys(t for t, _ in joints):
+        seeds = tuple(seed for t, seed in joints if t == target)
+        texts.append(f"Joint on {names.target(target)}, {_seeds(seeds)}")
+    return texts
+
+
+def _missing_text(study: Study, m: Missing) -> str:
+    text = f"{names.method(m.method)} on {names.target(m.target)}, "
+    text += f"S = {', '.join(str(s) for s in m.states)}"
+    text += f", {m.fraction:.0%} of the training images" if m.fraction != 1.0 else ""
+    text += f", {_seeds(m.seeds)}"
+    several = len(study.table_solvers) > 1
+    lines = [x.label(several) for x in study.in_order(m.lines)]
+    return f"{text}: {'; '.join(lines)}" if lines else text
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(str(s) for s in seeds)}"
+
+
+def runs_table(results: Results) -> Table | None:
+    """How each run was made; None where the results do not say."""
+    runs = results.facts.get("runs")
+    if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs) or not runs:
+        return None
+    rows = [
+        Row(str(run.get("run", names.MISSING)), "", tuple(Entry(text=t) for t in _made(run)))
+        for run in runs
+    ]
+    known = [s for run in runs if isinstance(s := run.get("seconds"), (int, float))]
+    if known:
+        total = f"{sum(known):,.0f}"
+        last = ("", "", "", total, "")
+        count = names.count(len(runs), "run")
+        rows.append(Row(f"all, {count}", "", tuple(Entry(text=t) for t in last)))
+    heads = ("seed", "commit", "device", "seconds", "GPU memory (GB)")
+    columns = tuple(("", head) for head in heads)
+    notes = (RUNS_NOTE, *_versions(runs))
+    return Table("runs", "Runs", "run", columns, tuple(rows), notes)
+
+
+def _made(run: dict[str, Any]) -> tuple[str, ...]:
+    seconds, memory = run.get("seconds"), run.get("gpu_gigabytes")
+    commit = str(run.get("commit") or names.MISSING)
+    # A '+' at its end says that files were changed after it.
+    commit = commit[:9] + ("+" if len(commit) > 10 and commit.endswith("+") else "")
+    return (
+        str(run.get("seed", names.MISSING)),
+        commit,
+        str(run.get("device") or names.MISSING),
+        f"{seconds:,.0f}" if isinstance(seconds, (int, float)) else names.MISSING,
+        f"{memory:.1f}" if isinstance(memory, (int, float)) else names.MISSING,
+    )
+
+
+def _versions(runs: list[dict[str, Any]]) -> list[str]:
+    """The versions of all runs in a sentence; of how many where they differ."""
+    found: dict[str, int] = {}
+    for run in runs:
+        versions = run.get("versions")
+        if isinstance(versions, dict) and versions:
+            text = ", ".join(f"{k} {v}" for k, v in versions.items())
+            found[text] = found.get(text, 0) + 1
+    told = [text if len(found) == 1 and n == len(runs) else f"{text} ({names.count(n, 'run')})"
+            for text, n in found.items()]  # fmt: skip
+    return [f"Trained with {'; '.join(told)}."] if told else []

@@ -1,0 +1,58 @@
+"""Results in the repository: tables and pages are what `transil report` makes of their numbers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from transil.cli.app import run
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = sorted(path.parent for path in ROOT.glob("results/*/results.json"))
+PAGE = ROOT / "docs" / "results.md"
+KINDS = ("*.md", "*.csv", "*.tex")
+
+
+def copied(folder: Path, root: Path) -> Path:
+    """A results folder with what is written by hand or by an experiment, and no report."""
+    to = root / folder.relative_to(ROOT)
+    to.mkdir(parents=True)
+    for name in ("results.json", "reading.md"):
+        if (folder / name).exists():
+            shutil.copy(folder / name, to / name)
+    return to
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for kind in KINDS for p in (folder / "tables").glob(kind)}
+
+
+@pytest.mark.skipif(not FOLDERS, reason="no results are committed (results/*/results.json)")
+def test_tables_are_those_of_the_numbers(tmp_path: Path) -> None:
+    for folder in FOLDERS:
+        again = copied(folder, tmp_path)
+        assert run(["report", str(again)]) == 0
+        assert tables(folder), f"{folder.name}: its tables are not committed"
+        assert tables(again) == tables(folder), (
+            f"write it again: transil report results/{folder.name}"
+        )
+
+
+def test_the_page_is_that_of_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not PAGE.exists():
+        pytest.skip("docs/results.md is not there; transil report FOLDER --markdown makes it")
+    pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
+    text = PAGE.read_text()
+    command = re.search(r"^transil (report .*)$", text, re.M)
+    assert command is not None
+    for folder in FOLDERS:
+        copied(folder, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run(shlex.split(command[1])) == 0
+    assert (tmp_path / "docs" / "results.md").read_text() == text, f"write it again: {command[0]}"
+    for link in re.findall(r"\]\((results/[^)]*)\)", text):
+        assert (PAGE.parent / link).is_file(), link
