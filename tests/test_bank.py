@@ -63,7 +63,7 @@ def test_it_tells_where_it_comes_from(bank: Bank) -> None:
     assert data["method"] == "generated"
     assert data["schedule"] == {"sizes": UNEQUAL}
     assert data["solver"] == "newton"
-    assert data["settings"]["penalty"] == {"alpha": 0.0025, "beta": 0.0525}
+    assert data["settings"]["penalty"] == {"alpha": 0.0, "beta": 0.0}
     assert data["score_kind"] == "logit"
     assert data["provenance"]["datasets"] == ["generated-1", "generated-2", "generated-3"]
     assert len(data["provenance"]["config_hash"]) == 64
@@ -81,7 +81,7 @@ def test_config_hash_follows_the_settings_and_the_data() -> None:
     base = config_hash(_bank((1,)))
     assert base == config_hash(_bank((1,)))
     assert base != config_hash(_bank((2,)))
-    assert base != config_hash(_bank((1,), penalty=Penalty(0, 0)))
+    assert base != config_hash(_bank((1,), penalty=Penalty()))
     assert base != config_hash(_bank((1,), "bic"))
 
 
@@ -190,7 +190,7 @@ def test_banks_are_joined_only_if_made_alike(bank: Bank) -> None:
     for other, what in (
         (_bank((2,), "bic"), "correction"),
         (_bank((2,), solver="authors", epochs=1), "solver"),
-        (_bank((2,), penalty=Penalty(0, 0)), "settings"),
+        (_bank((2,), penalty=Penalty()), "settings"),
         (replace(two, method="lwf"), "method"),
         (fit(biased_scores("20/4", seed=1)), "schedule"),
     ):

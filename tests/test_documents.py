@@ -101,12 +101,12 @@ def test_tables_of_released_numbers(released: ScoreStore) -> None:
         return f"{100 * value:.2f}"
 
     rows = dict(re.findall(r"^\| (.*?) \|.*\| ([\d.]+) \|$", README, re.M))
-    free = Penalty(0, 0)
+    shrunk = Penalty()
     assert rows["BiC, fitted on validation scores"] == accuracy(correction="bic", solver="authors")
-    assert rows["adBiC, exact optimum"] == accuracy(correction="adbic")
-    assert rows["adBiC, exact optimum, no penalty"] == accuracy(correction="adbic", penalty=free)
-    assert rows["BiC, exact optimum"] == accuracy(correction="bic")
-    assert rows["BiC, exact optimum, no penalty"] == accuracy(correction="bic", penalty=free)
+    assert rows["adBiC, exact optimum"] == accuracy(correction="adbic", penalty=shrunk)
+    assert rows["adBiC, exact optimum, no penalty"] == accuracy(correction="adbic")
+    assert rows["BiC, exact optimum"] == accuracy(correction="bic", penalty=shrunk)
+    assert rows["BiC, exact optimum, no penalty"] == accuracy(correction="bic")
     page = (ROOT / "docs/corrections.md").read_text()
     table = re.search(r"^\| `adbic` \|.*?^\| ([\d. |]+) \|$", page, re.S | re.M)
     assert table is not None

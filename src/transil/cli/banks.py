@@ -21,7 +21,7 @@ from transil.cli.output import (
 from transil.correction.bank import Bank, How
 from transil.correction.fitting import fit
 from transil.correction.objective import Penalty
-from transil.correction.registry import CORRECTIONS, SOLVERS
+from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
 from transil.correction.shipped import load_bank, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
@@ -91,11 +91,17 @@ def fit_command(
     ] = "adbic",
     solver: Annotated[str, typer.Option(help=f"One of: {', '.join(SOLVERS.names())}.")] = "newton",
     penalty_alpha: Annotated[
-        float, typer.Option(help="c of the penalty c * alpha^2.")
-    ] = Penalty().alpha,
+        float | None,
+        typer.Option(
+            help="c of the penalty c * alpha^2. Default: 0 for newton, 0.0025 for the others."
+        ),
+    ] = None,
     penalty_beta: Annotated[
-        float, typer.Option(help="c of the penalty c * beta^2.")
-    ] = Penalty().beta,
+        float | None,
+        typer.Option(
+            help="c of the penalty c * beta^2. Default: 0 for newton, 0.0525 for the others."
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of the shuffling, for 'paper' and 'adam'.")
     ] = None,
@@ -116,11 +122,17 @@ def fit_command(
     Examples:
       transil fit runs/lucir --split val --correction adbic --solver newton -o my-bank.json
       transil fit runs/ref1 runs/ref2 runs/ref3 --solver authors -o bank.json
-      transil fit runs/ref1 --penalty-alpha 0 --penalty-beta 0 -o exact.json
+      transil fit runs/ref1 --penalty-alpha 0.0025 --penalty-beta 0.0525 -o released.json
     """
     check_output(output)
     opened = [ScoreStore.open(store) for store in stores]
-    settings: dict[str, Any] = {"penalty": Penalty(penalty_alpha, penalty_beta)}
+    usual = get_solver(solver).penalty
+    settings: dict[str, Any] = {
+        "penalty": Penalty(
+            usual.alpha if penalty_alpha is None else penalty_alpha,
+            usual.beta if penalty_beta is None else penalty_beta,
+        )
+    }
     settings |= {k: v for k, v in (("seed", seed), ("epochs", epochs)) if v is not None}
     total = sum(max(0, store.schedule.states - 1) for store in opened)
     finished: set[tuple[str, int]] = set()

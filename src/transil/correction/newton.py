@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from transil.arrays import Float64Array
 from transil.correction.layers import Pairs
-from transil.correction.objective import Expansion, Objective, Problem, as_pairs, as_theta
+from transil.correction.objective import (
+    Expansion,
+    Objective,
+    Penalty,
+    Problem,
+    as_pairs,
+    as_theta,
+)
 from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
 from transil.errors import ConvergenceWarning, TransilError
 
@@ -28,10 +35,14 @@ class Newton(Solver):
     Without a penalty on beta the objective does not change under a common shift of all betas,
     and without one on alpha separable data have no optimum at all: both coefficients are
     therefore never below `ridge`. `tolerance` bounds the gradient norm at the result.
+
+    No penalty beyond that by default: pairs fitted so transfer best, from one reference to another
+    that was left out (docs/solvers.md). `Penalty()` is the released code's.
     """
 
     name: ClassVar[str] = "newton"
 
+    penalty: Penalty = field(default_factory=lambda: Penalty(0.0, 0.0))
     tolerance: float = 1e-9
     max_iterations: int = 200
     ridge: float = 1e-6
