@@ -99,6 +99,14 @@ def test_a_gpu_run_continues_where_it_stopped(tmp_path: Path) -> None:
     np.testing.assert_allclose(resumed, whole, rtol=2e-2, atol=2e-3)
 
 
+def test_runs_one_after_the_other_need_no_more_memory_than_one(tmp_path: Path) -> None:
+    held = []
+    for name in ("a", "b", "c", "d"):
+        train(settings("lwf"), tmp_path / name)
+        held.append(torch.cuda.memory_reserved())
+    assert held[-1] <= 1.1 * held[0] + 2**21
+
+
 def test_cpu_and_gpu_agree_in_float32(tmp_path: Path) -> None:
     runs = {}
     for device in ("cpu", "cuda"):

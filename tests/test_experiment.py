@@ -42,6 +42,7 @@ targets: [c, d]
 methods: [lwf, lucir, siw]
 states: [2, 4]
 transfer: [mean, oracle]
+candidates: [newton, "newton:0.01"]
 kind: tiny
 ablation: true
 resamples: 200
@@ -90,6 +91,7 @@ def test_the_experiments_of_the_package_can_be_read() -> None:
     [
         ({"method": "[lwf]"}, "unknown key 'method'; did you mean 'methods'?"),
         ({"methods": "[lvf]"}, "methods: 'lvf' is unknown; did you mean 'lwf'?"),
+        ({"candidates": "['newton:x']"}, "candidates: 'newton:x': a penalty is one number or two"),
         ({"methods": "[joint]"}, "write joint: true"),
         ({"methods": "[]"}, "methods: the list is empty"),
         ({"methods": "[lwf, lwf]"}, "methods: something stands twice"),

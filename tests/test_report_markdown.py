@@ -126,7 +126,7 @@ def test_missing_cells_are_marked(page: Path, holes: Results) -> None:
     assert set(re.findall(r" \| (.*?)(?= \|)", half.split("---:|\n")[1].split("\n\n")[0])) == {"-"}
     missing = section(page, "What failed")
     for text in (
-        "- **ft+ on food100, S = 20, seed 2**: CUDA out of memory",
+        "- CUDA out of memory: ft+ on food100, S = 20, seed 2",
         "- SIW on CIFAR-100, S = 5, 10, 20, seeds 0, 1\n",
         "- LUCIR on CIFAR-100, S = 10, seed 1\n",
         "- LUCIR on CIFAR-100, S = 20, seeds 0, 1\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -20,6 +21,7 @@ from transil import Bank, ScoreScaleWarning, TransilError, evaluate, load_bank
 from transil.correction import shipped
 from transil.correction.registry import SOLVERS
 from transil.correction.shipped import ShippedBank, shipped_banks
+from transil.experiment.results import Results
 from transil.files import read_json, write_json
 from transil.synthetic import biased_scores
 
@@ -379,6 +381,22 @@ def test_every_shipped_bank_is_in_order() -> None:
         load_bank(f"{bank.method}-s{bank.states}-{bank.correction}")
     unused = set(table) - {bank.method for bank in shipped_banks()}
     assert not unused, f"defaults.json: nothing is shipped for {unused}"
+
+
+def test_what_is_shipped_is_what_the_committed_results_say() -> None:
+    """The same pairs, and as default solver the one that won among references alone."""
+    root = Path(__file__).parents[1]
+    spec = importlib.util.spec_from_file_location("ship_banks", root / "tools/ship_banks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    results = root / "results/real-32"
+    assert tool.default_solvers(Results.load(results)) == read_json(REAL / "defaults.json")
+    fitted = {p.stem.removesuffix("-seed0"): p for p in (results / "banks").glob("*-seed0.json")}
+    assert {bank.name for bank in shipped_banks()} == set(fitted)
+    for name, path in fitted.items():
+        assert (REAL / f"{name}.json").read_bytes() == path.read_bytes()
 
 
 def test_generated_banks_pass_the_same_check(made: Path) -> None:

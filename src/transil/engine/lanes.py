@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import torch
 
+from transil.engine.step import give_back_memory
+
 # A run of `training`: its device first, then pauses.
 Run: TypeAlias = Generator[torch.device | None, None, None]
 
@@ -63,6 +65,7 @@ class Lane:
             return next(self.run, _END) is not _END
         with torch.cuda.stream(self.stream):
             if next(self.run, _END) is _END:
+                give_back_memory()
                 return False
             self.pauses.append(self.stream.record_event())
         return True

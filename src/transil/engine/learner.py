@@ -13,7 +13,7 @@ from transil.data.device import DeviceImages
 from transil.data.feed import Feed
 from transil.data.stream import ClassStream, State, Subset
 from transil.engine.config import RunConfig, TrainConfig
-from transil.engine.step import Captured, Step
+from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
@@ -198,7 +198,9 @@ class Learner:
         """The step of this state: with a teacher or without, captured where that is wanted."""
         taught = self.teacher is not None and self.state.number > 1
         if self._made is None or self._made[0] != taught:
-            self._made = None  # gives the memory of a graph back before the next is made
+            if self._made is not None:  # a graph gives its memory back before the next is made
+                self._made = None
+                give_back_memory()
             step = Step(
                 self.net,
                 self.forward,

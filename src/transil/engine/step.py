@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 
 import torch
@@ -98,3 +99,10 @@ class Captured:
     def __call__(self) -> None:
         """Replay the step."""
         self.graph.replay()
+
+
+def give_back_memory() -> None:
+    """Memory of graphs that are no more belongs to nobody until it is asked back."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
+from transil.experiment.choosing import read_candidate
 from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
@@ -30,6 +31,8 @@ class Experiment:
     - `fit_on`: the reference's splits that pairs are fitted on;
     - `own_bound`: also fit on the target's own validation images, an upper bound;
     - `ablation`: R = 1..R_max references, `draws` random choices of each;
+    - `candidates`: solvers, with a penalty where it is not their own ('newton:0.001' for alpha and
+      beta, 'newton:0.0025,0.0525' for one each), compared on the references alone, two or more;
     - `allow_overlap`: a target may use references with which it shares classes (the paper does).
     """
 
@@ -41,6 +44,7 @@ class Experiment:
     corrections: tuple[str, ...] = ("bic", "adbic")
     solvers: tuple[str, ...] = ("newton",)
     transfer: tuple[Literal["mean", "median", "oracle"], ...] = ("mean",)
+    candidates: tuple[str, ...] = ()
     train_fraction: tuple[float, ...] = (1.0,)
     seeds: tuple[int, ...] = (0,)
     kind: Literal["32", "224", "tiny"] = "32"
@@ -133,6 +137,11 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         for name in getattr(experiment, key):
             if name not in names:
                 fail(key, f"'{name}' is unknown; {nearest(name, names)}")
+    for text in experiment.candidates:
+        try:
+            read_candidate(text)
+        except TransilError as error:
+            fail("candidates", str(error))
     if "joint" in experiment.methods:
         fail("methods", "'joint' has one state and nothing to correct; write joint: true")
     for value in experiment.states:

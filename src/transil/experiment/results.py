@@ -105,6 +105,24 @@ class Single:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """How well a solver with a penalty transfers between references (average accuracies).
+
+    `left_out`: of each reference's validation images with the pairs of the others, `raw` without
+    any. `targets`: of the targets' test images, which the choice does not look at.
+    """
+
+    method: str
+    states: int
+    seed: int
+    correction: str
+    candidate: str
+    left_out: dict[str, float]
+    raw: dict[str, float]
+    targets: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Joint:
     """The accuracy of a model that learned all classes at once."""
 
@@ -134,6 +152,7 @@ class Results:
     ablations: list[Ablation] = field(default_factory=list)
     singles: list[Single] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -166,8 +185,10 @@ class Results:
             raise TransilError(f"{path}: not the results of an experiment")
         if data.get("version") != VERSION:
             raise TransilError(f"{path}: format version {data.get('version')}, not {VERSION}")
+        data.setdefault("choices", [])  # results of older versions have none
         kinds = {"cells": Cell, "details": Detail, "pairs": Pairs, "ablations": Ablation,
-                 "singles": Single, "joints": Joint, "failures": Failure}  # fmt: skip
+                 "singles": Single, "joints": Joint, "choices": Choice,
+                 "failures": Failure}  # fmt: skip
         try:
             lists: dict[str, Any] = {
                 key: [_read(kind, item) for item in data[key]] for key, kind in kinds.items()

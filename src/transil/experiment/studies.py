@@ -1,12 +1,9 @@
-"""Studies of score stores alone: fit, transfer, correct, compare. Nothing here trains.
-
-Banks are kept in the results folder and fitted again only when the scores or settings change.
-"""
+"""Studies of score stores alone: fit, transfer, correct, compare. Nothing here trains."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from transil.correction.bank import Bank
-from transil.correction.fitting import fit
 from transil.correction.layers import correct_groups
-from transil.correction.registry import get_solver
 from transil.correction.transfers import transfer
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
 from transil.evaluation import evaluate
 from transil.experiment.bootstrap import Bootstrap, Hits
+from transil.experiment.choosing import study_choices
 from transil.experiment.controls import align, shift
+from transil.experiment.fits import fitted, joined
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
@@ -74,7 +71,8 @@ def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Resul
         if tell is not None:
             tell(number / len(combos), f"{method}, {states} states, seed {seed}")
         banks = {}
-        stores = reference_stores(plan, results, method, states, seed)
+        whole = reference_stores(plan, results, method, states, seed)
+        stores = {name: joined(store, experiment.fit_on, name) for name, store in whole.items()}
         for name, solver in itertools.product(experiment.corrections, experiment.solvers):
             if stores:
                 file = f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
@@ -82,11 +80,18 @@ def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Resul
                 bank = fitted(path, stores, name, solver)
                 banks[name, solver] = bank, path
                 results.pairs.append(last_pairs(bank, method, states, seed))
+        targets: dict[str, ScoreStore] = {}
         for target, fraction in itertools.product(experiment.targets, experiment.train_fraction):
             setting = Setting(target, method, states, fraction, seed)
             opened = open_target(plan, results, setting)
             if opened is not None:
                 study_target(plan, results, opened, banks)
+                if fraction == 1.0:
+                    targets[target] = opened.store
+        if experiment.candidates and len(stores) > 1:
+            results.choices.extend(
+                study_choices(plan, whole, stores, targets, method, states, seed)
+            )
     for target, seed in itertools.product(experiment.targets, experiment.seeds):
         if experiment.joint:
             add_joint(plan, results, target, seed)
@@ -96,41 +101,13 @@ def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Resul
 def reference_stores(
     plan: Plan, results: Results, method: str, states: int, seed: int
 ) -> dict[str, ScoreStore]:
-    """The scores that pairs are fitted on, of each reference whose run is finished."""
+    """The scores of each reference whose run is finished."""
     stores = {}
     for name in plan.experiment.references:
         store = open_store(plan.task(name, method, states, 1.0, seed), method, results)
         if store is not None:
-            stores[name] = joined(store, plan.experiment.fit_on, name)
+            stores[name] = store
     return stores
-
-
-def fitted(path: Path, stores: Mapping[str, ScoreStore], correction: str, solver: str) -> Bank:
-    """The pairs of all references, from the file where it is of the same scores and settings."""
-    if path.exists():
-        bank = Bank.load(path)
-        sources = {name: store.fingerprint() for name, store in stores.items()}
-        same = {r.name: r.source for r in bank.references} == sources
-        if same and bank.settings == get_solver(solver).settings():
-            return bank
-    names, given = list(stores), list(stores.values())
-    bank = fit(given, split="fit", names=names, correction=correction, solver=solver)
-    bank.save(path)
-    return bank
-
-
-def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
-    """A store whose split 'fit' holds the rows of several splits."""
-    made = ScoreStore(store.schedule, method=store.method, dataset=name, kind=store.kind)
-    for state in store.require(splits[0]):
-        parts = [store.get(split, state) for split in splits]
-        made.put(
-            "fit",
-            state,
-            np.concatenate([part.scores for part in parts]) if len(parts) > 1 else parts[0].scores,
-            np.concatenate([part.labels for part in parts]),
-        )
-    return made
 
 
 def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
@@ -182,9 +159,10 @@ def study_target(
             kind = "bound" if how == "oracle" else "transfer"
             add(kind, name, applied(chosen), solver, how, there, path)
         if experiment.own_bound and target.setting.fraction == 1.0:
-            own = fit(
-                joined(target.store, ["val"], "own"), split="fit", correction=name, solver=solver
-            )
+            s = target.setting
+            file = f"own-{s.target}-{s.method}-s{s.states}-{name}-{solver}-seed{s.seed}.json"
+            store = joined(target.store, ["val"], "own")
+            own = fitted(plan.folder / "candidates" / file, {"own": store}, name, solver)
             add("bound", name, applied(own), solver, "own", [target.setting.target])
         if target.setting.fraction == 1.0:
             add.singles(bank, name, solver)

@@ -219,7 +219,10 @@ def _missing(study: Study) -> Iterator[str]:
     missing = missing_texts(study)
     if study.failures:
         yield f"{names.count(len(study.failures), 'part')} could not be done:"
-        yield "\n".join(f"- **{text(f.what)}**: {text(f.reason)}" for f in study.failures)
+        reasons: dict[str, list[str]] = {}
+        for f in study.failures:
+            reasons.setdefault(f.reason, []).append(text(f.what))
+        yield "\n".join(f"- {text(why)}: {', '.join(whats)}" for why, whats in reasons.items())
     if missing:
         yield "The recipe asks for it, and it is not there:"
         yield _list(missing)

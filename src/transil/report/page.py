@@ -77,6 +77,7 @@ def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
         content = "".join(_figure(figures.pop(x)) for x in beside if x in figures)
         seeds = SEVERAL if len(study.seeds) > 1 else ""
         how = LINKED if name.startswith(("table-1", "table-2")) else LINKED_TARGET
+        how = "" if name == "solvers" else how
         files = _files(f"tables/{name}", "md csv tex", how + seeds)
         content = table_html(table, links) + files + content
         sections.append((name, table.title, content))

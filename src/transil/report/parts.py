@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transil.errors import TransilError
 from transil.report import names
+from transil.report.choices import choice_table
 from transil.report.drawing import Picture, drawing
 from transil.report.headline import headline_table
 from transil.report.more_tables import ablation_table, matrix_table
@@ -54,6 +55,7 @@ def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
         *(accuracy_table(study, f) for f in study.table_fractions if study.table_columns(f)),
         ablation_table(study),
         matrix_table(study),
+        choice_table(study),
     ]
     pictures, undrawn = _pictures(study)
     return Parts(study, [t for t in found if t is not None], pictures, undrawn)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from transil.experiment.results import (
         Ablation,
         Cell,
+        Choice,
         Detail,
         Failure,
         Joint,
@@ -90,6 +91,7 @@ class Study:
         ablations: dict[Any, Ablation] = {}
         singles: dict[Any, Single] = {}
         joints: dict[Any, Joint] = {}
+        choices: dict[Any, Choice] = {}
         failures: dict[Any, Failure] = {}
         for r in self.results:
             cells |= {(c.setting, line_of(c)): c for c in r.cells}
@@ -98,10 +100,13 @@ class Study:
             ablations |= {(a.setting, a.correction, a.solver): a for a in r.ablations}
             singles |= {(s.setting, s.correction, s.solver, s.reference): s for s in r.singles}
             joints |= {(j.target, j.seed): j for j in r.joints}
+            choices |= {(c.method, c.states, c.seed, c.correction, c.candidate): c
+                        for c in r.choices}  # fmt: skip
             failures |= {(f.what, f.reason): f for f in r.failures}
         self.cells = list(cells.values())
         self.details, self.pairs = list(details.values()), list(pairs.values())
         self.ablations, self.singles = list(ablations.values()), list(singles.values())
+        self.choices = list(choices.values())
         self.joints, self.failures = list(joints.values()), list(failures.values())
         self._index()
 

@@ -1,0 +1,120 @@
+"""Which solver and which penalty transfer best? Asked of the references alone.
+
+Each reference in turn is the target: pairs of the others that share no class with it are averaged
+and applied to its scores. No image of a target is looked at. What is judged are the held-out
+validation images, since the test images of a reference may be those of a target, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from transil.correction.bank import Bank
+from transil.correction.layers import correct_groups
+from transil.correction.objective import Penalty
+from transil.correction.registry import get_solver
+from transil.correction.solvers import Solver
+from transil.errors import TransilError
+from transil.experiment.fits import fitted
+from transil.experiment.results import Choice
+from transil.scores import ScoreStore
+
+if TYPE_CHECKING:
+    from transil.experiment.plan import Plan
+
+SPLIT = "val"
+
+
+def read_candidate(text: str) -> Solver:
+    """A solver, with a penalty where one is named: 'newton', 'newton:0.001', 'newton:0.0025,0.0525'.
+
+    One number is for alpha and beta, two are for one each.
+    """
+    name, colon, rest = text.partition(":")
+    solver = get_solver(name)
+    if not colon:
+        return solver
+    try:
+        numbers = [float(word) for word in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise TransilError(
+            f"'{text}': a penalty is one number or two, as in newton:0.001 or newton:0.0025,0.0525"
+        )
+    return replace(solver, penalty=Penalty(numbers[0], numbers[-1]))
+
+
+def study_choices(
+    plan: Plan,
+    stores: Mapping[str, ScoreStore],
+    to_fit: Mapping[str, ScoreStore],
+    targets: Mapping[str, ScoreStore],
+    method: str,
+    states: int,
+    seed: int,
+) -> Iterator[Choice]:
+    """All candidates of one method, S and seed. `to_fit`: the references' stores as they are fitted."""
+    for correction, text in itertools.product(
+        plan.experiment.corrections, plan.experiment.candidates
+    ):
+        name = text.replace(":", "-").replace(",", "-")
+        path = (
+            plan.folder / "candidates" / f"{method}-s{states}-{correction}-{name}-seed{seed}.json"
+        )
+        bank = fitted(path, to_fit, correction, read_candidate(text))
+        seen = {}
+        for target, store in targets.items():
+            there = [r for r in plan.references_of(target) if r in to_fit]
+            if there:
+                seen[target] = transferred(store, bank.subset(there), "test")
+        found = left_out(bank, stores, plan)
+        raw = {name: transferred(stores[name], None, SPLIT) for name in found}
+        yield Choice(method, states, seed, correction, text, found, raw, seen)
+
+
+def left_out(bank: Bank, stores: Mapping[str, ScoreStore], plan: Plan) -> dict[str, float]:
+    """The average accuracy on each reference with the pairs of the others; in states 2..S."""
+    names = [reference.name for reference in bank.references]
+    found = {}
+    for held_out in names:
+        others = [name for name in plan.references_of(held_out) if name in names]
+        if others:
+            found[held_out] = transferred(stores[held_out], bank.subset(others), SPLIT)
+    return found
+
+
+def transferred(store: ScoreStore, bank: Bank | None, split: str) -> float:
+    """The average accuracy with a bank's pairs, or without any."""
+    shares = []
+    for state in store.require(split)[1:]:
+        data = store.get(split, state)
+        scores = data.scores
+        if bank is not None:
+            pairs = bank.applied(state)
+            scores = correct_groups(scores, pairs.alpha, pairs.beta, store.schedule, state)
+        shares.append(float(np.mean(scores.argmax(axis=1) == data.columns)))
+    return float(np.mean(shares))
+
+
+def choose(choices: Iterable[Choice], correction: str = "adbic") -> dict[str, str]:
+    """For each method the candidate with the highest average over references, states and seeds.
+
+    Candidates that were not tried everywhere do not count. Of equals, the one named first.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for c in choices:
+        if c.correction == correction and c.left_out:
+            mean = float(np.mean(list(c.left_out.values())))
+            found.setdefault(c.method, {}).setdefault(c.candidate, []).append(mean)
+    chosen = {}
+    for method, means in found.items():
+        most = max(len(values) for values in means.values())
+        whole = {name: float(np.mean(v)) for name, v in means.items() if len(v) == most}
+        chosen[method] = max(whole, key=lambda name: whole[name])
+    return chosen

@@ -1,0 +1,47 @@
+"""Fits that are kept in the results folder, and made again only when scores or settings change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from transil.correction.bank import Bank
+from transil.correction.fitting import SolverLike, fit
+from transil.correction.registry import get_solver
+from transil.scores import ScoreStore
+
+# The name of the split that `joined` makes.
+FIT = "fit"
+
+
+def fitted(
+    path: Path, stores: Mapping[str, ScoreStore], correction: str, solver: SolverLike
+) -> Bank:
+    """The pairs of all references, from the file where it is of the same scores and settings."""
+    how = get_solver(solver)
+    if path.exists():
+        bank = Bank.load(path)
+        sources = {name: store.fingerprint() for name, store in stores.items()}
+        same = {r.name: r.source for r in bank.references} == sources
+        if same and (bank.solver, bank.settings) == (how.name, how.settings()):
+            return bank
+    names, given = list(stores), list(stores.values())
+    bank = fit(given, split=FIT, names=names, correction=correction, solver=how)
+    bank.save(path)
+    return bank
+
+
+def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
+    """A store whose split 'fit' holds the rows of several splits."""
+    made = ScoreStore(store.schedule, method=store.method, dataset=name, kind=store.kind)
+    for state in store.require(splits[0]):
+        parts = [store.get(split, state) for split in splits]
+        made.put(
+            FIT,
+            state,
+            np.concatenate([part.scores for part in parts]) if len(parts) > 1 else parts[0].scores,
+            np.concatenate([part.labels for part in parts]),
+        )
+    return made

@@ -1,0 +1,82 @@
+"""Which solver and penalty transfer best, judged by references that were left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from transil.report import names
+from transil.report.study import Study, unique
+from transil.report.tables import MISSING, Entry, Row, Table
+
+if TYPE_CHECKING:
+    from transil.experiment.results import Choice
+
+NOTE = (
+    "Average accuracy in %, and points over the uncorrected model; mean over seeds. 'Left out': each "
+    "reference in turn is the target, the pairs of the others that share no class with it are "
+    "averaged and applied to its held-out validation images. The best one of a method (bold) is so "
+    "chosen without any image of a target. The columns of targets were looked at afterwards; they "
+    "are test images, as in Table 1."
+)
+
+
+def choice_table(study: Study) -> Table | None:
+    """One row per method and candidate, for the main correction."""
+    name = study.main.name if study.main else "adbic"
+    choices = [c for c in study.choices if c.correction == name and c.left_out]
+    if not choices:
+        return None
+    states = sorted({c.states for c in choices})
+    targets = unique(t for c in choices for t in c.targets)
+    columns = [("left out", s) for s in states] + [(t, s) for t in targets for s in states]
+    rows: list[Row] = []
+    for method in study.table_methods:
+        mine = [c for c in choices if c.method == method]
+        block = []
+        for candidate in unique(c.candidate for c in mine):
+            found = [c for c in mine if c.candidate == candidate]
+            entries = [_entry(study, [c for c in found if c.states == s], t) for t, s in columns]
+            block.append(Row(names.method(method), candidate_name(candidate), tuple(entries)))
+        rows += _marked(block, len(states))
+    heads = [("references, left out" if t == "left out" else names.target(t), f"S = {s}")
+             for t, s in columns]  # fmt: skip
+    title = f"Solver and penalty of {names.correction(name)}: which transfer best"
+    return Table("solvers", title, "method, solver", tuple(heads), tuple(rows), (NOTE,))
+
+
+def candidate_name(text: str) -> str:
+    """A candidate of a recipe for people: 'newton:0.001' is 'newton, penalty 0.001'."""
+    solver, _, penalty = text.partition(":")
+    return f"{solver}, penalty {penalty.replace(',', ' and ')}" if penalty else solver
+
+
+def _entry(study: Study, found: list[Choice], target: str) -> Entry:
+    if target == "left out":
+        values = [fmean(c.left_out.values()) for c in found]
+        raws = [fmean(c.raw.values()) for c in found]
+    else:
+        found = [c for c in found if target in c.targets]
+        values = [c.targets[target] for c in found]
+        cells = [study.raw((target, c.method, c.states, 1.0), [c.seed]) for c in found]
+        raws = [cell.average for cell in cells if cell is not None]
+    if not values:
+        return MISSING
+    gain = 100 * (fmean(values) - fmean(raws)) if len(raws) == len(values) else None
+    return Entry(100 * fmean(values), gain=gain)
+
+
+def _marked(block: list[Row], judged: int) -> list[Row]:
+    """The best of each of the first `judged` columns in bold; targets have no say."""
+    best = [max((row.entries[i].value or 0.0 for row in block), default=0.0) for i in range(judged)]
+    return [
+        replace(
+            row,
+            entries=tuple(
+                replace(e, best=i < judged and e.value == best[i])
+                for i, e in enumerate(row.entries)
+            ),
+        )
+        for row in block
+    ]
