@@ -3,12 +3,15 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support import UNEQUAL, unequal_store
 from transil import (
@@ -22,7 +25,15 @@ from transil import (
     load_bank,
     transfer,
 )
-from transil.correction import Pairs, Reference, Transfer, correct_groups, get_correction, merge
+from transil.correction import (
+    Pairs,
+    Reference,
+    Transfer,
+    correct_groups,
+    get_correction,
+    measured_scales,
+    merge,
+)
 from transil.synthetic import biased_scores
 
 
@@ -31,9 +42,12 @@ def _bank(seeds: tuple[int, ...] = (1, 2, 3), correction: str = "adbic", **setti
     return fit(stores, correction=correction, **settings)
 
 
+THREE = cache(_bank)
+
+
 @pytest.fixture(scope="module")
 def bank() -> Bank:
-    return _bank()
+    return THREE()
 
 
 @pytest.mark.parametrize("correction", ["adbic", "bic", "bic-past", "bic-all"])
@@ -134,6 +148,56 @@ def test_scores_on_another_scale_warn(bank: Bank) -> None:
         bank.correct(good * 100, 5)
     with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
         bank.correct(torch.from_numpy(good).softmax(dim=1), 5)
+
+
+@given(factor=st.floats(0.01, 100.0), how=st.sampled_from(["mean", "median", "single"]))
+@settings(max_examples=25, deadline=None)
+def test_a_bank_at_another_scale_corrects_larger_scores_as_the_smaller(
+    factor: float, how: Any
+) -> None:
+    bank = transfer(THREE(), how, reference="generated-2" if how == "single" else None)
+    scores = np.array(unequal_store(9).get("test", 4).scores, dtype=np.float64)
+    # References of one scale: bringing the bank to it changes only what differs between them.
+    alike = bank.at_scale(dict.fromkeys(range(1, 6), 2.0))
+    larger = alike.at_scale({4: 2.0 * factor})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ScoreScaleWarning)
+        np.testing.assert_allclose(
+            larger.correct(factor * scores, 4), factor * alike.correct(scores, 4), rtol=1e-9
+        )
+    assert alike.scale(4) == 2.0
+    assert larger.scale(3) == 2.0
+    assert larger.scale(4) == pytest.approx(2.0 * factor)
+    assert larger.provenance["rescaled"] is True
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_scores_of_another_scale_are_corrected_by_rescaling(bank: Bank, kind: Any) -> None:
+    store = biased_scores("50,10,5,1,34", seed=7, images_per_class=6, splits=("test",))
+    scores = np.array(store.get("test", 5).scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small = bank.correct(kind(scores), 5, rescale=True)
+        large = bank.correct(kind(100 * scores), 5, rescale=True)
+        first = kind(np.array(store.get("test", 1).scores))
+        np.testing.assert_array_equal(bank.correct(first, 1, rescale=True), first)
+    np.testing.assert_allclose(large, 100 * np.asarray(small), rtol=1e-3)
+    expected = bank.at_scale(measured_scales(store)).correct(scores, 5)
+    np.testing.assert_allclose(small, expected, rtol=1e-5)
+    with pytest.raises(TransilError, match="4 rows do not tell the scale"):
+        bank.correct(kind(scores[:4]), 5, rescale=True)
+
+
+def test_scales_that_cannot_be() -> None:
+    bank = _bank((1,))
+    for scale in (0.0, -1.0, float("nan")):
+        with pytest.raises(TransilError, match="state 3: a scale is above 0"):
+            bank.at_scale({3: scale})
+    with pytest.raises(TransilError, match="state 9"):
+        bank.at_scale({9: 1.0})
+    unknown = replace(bank, references=(replace(bank.references[0], scale={}),))
+    with pytest.raises(TransilError, match="the scale of its scores in state 3 is not known"):
+        unknown.at_scale({3: 1.0})
 
 
 # -- transfer ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from support import UNEQUAL, ok, run_transil, unequal_store
 from test_interop import write_numpy_folder, write_released_bank, write_released_layout
@@ -156,6 +157,34 @@ def test_oracle_says_that_it_is_an_upper_bound(work: Path) -> None:
     bound = json.loads(done.stdout)["corrected"]["average_incremental_accuracy"]
     mean = evaluate(ScoreStore.open(work / "target"), load_bank(work / "both.json"))
     assert bound >= mean.average_incremental_accuracy - 0.01
+
+
+def test_rescaling(work: Path) -> None:
+    ok("fit", work / "ref1", "-o", work / "s.json")
+    store = ScoreStore.open(work / "target")
+    large = ScoreStore(store.schedule, method=store.method, dataset="large")
+    for split, state in store:
+        data = store.get(split, state)
+        large.put(split, state, 30 * data.scores, data.labels)
+    large.save(work / "large")
+    bank = load_bank(work / "s.json")
+    expected = evaluate(store, bank, rescale=True).average_incremental_accuracy
+    shown = json.loads(
+        ok("evaluate", work / "large", "--bank", work / "s.json", "--rescale", "--json")
+    )
+    found = shown["corrected"]["average_incremental_accuracy"]
+    assert found == pytest.approx(expected, abs=1e-6)
+    scores = 30 * store.get("test", 5).scores
+    np.save(work / "large.npy", scores)
+    torch.save(torch.from_numpy(scores), work / "large.pt")
+    for name in ("large.npy", "large.pt"):
+        out = work / f"out-{name}"
+        done = run_transil(
+            "correct", work / name, "--bank", work / "s.json", "--rescale", "-o", out
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        found = np.load(out) if name.endswith("npy") else torch.load(out).numpy()
+        np.testing.assert_allclose(found, bank.correct(scores, 5, rescale=True), rtol=1e-5)
 
 
 def test_show_and_compare(work: Path) -> None:

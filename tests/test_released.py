@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from transil import Bank, Penalty, ScoreStore, evaluate, fit
+from transil import Bank, Penalty, ScoreScaleWarning, ScoreStore, evaluate, fit, load_bank
 from transil.correction import Newton, Pairs, get_correction
 from transil.correction.objective import Problem, as_theta
 from transil.interop import dkt
@@ -28,8 +28,8 @@ def bank(shared: Path) -> Bank:
     return dkt.import_bank(shared / "released-scores" / "bic_models_lucir_s10")
 
 
-def _accuracies(store: ScoreStore, bank: Bank | None = None) -> list[float]:
-    return [100 * s.accuracy for s in evaluate(store, bank).states]
+def _accuracies(store: ScoreStore, bank: Bank | None = None, **options: Any) -> list[float]:
+    return [100 * s.accuracy for s in evaluate(store, bank, **options).states]
 
 
 def test_raw(released: ScoreStore) -> None:
@@ -95,6 +95,15 @@ def test_fitted_on_the_validation_scores(
         best = fit(released, correction=correction, penalty=penalty).references[0].records
         other = bank.references[0].records
         assert all(best[s].objective <= other[s].objective for s in range(2, 11))
+
+
+def test_a_shipped_bank_corrects_the_authors_model(released: ScoreStore) -> None:
+    """Fitted on other images, at 32 px, by other code; README and docs/banks.md have the numbers."""
+    bank = load_bank("lucir", states=10)
+    assert np.mean(_accuracies(released, bank, rescale=True)[1:]) == pytest.approx(43.08, abs=0.02)
+    with pytest.warns(ScoreScaleWarning, match="rescale"):
+        plain = _accuracies(released, bank)
+    assert np.mean(plain[1:]) == pytest.approx(34.45, abs=0.02)
 
 
 def test_the_text_of_the_paper(released: ScoreStore) -> None:

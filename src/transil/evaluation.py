@@ -17,8 +17,12 @@ def evaluate(
     split: str = "test",
     topk: int | tuple[int, ...] = 5,
     same_method: bool = True,
+    rescale: bool = False,
 ) -> Metrics:
-    """The metrics of all states of one split of a store (or its folder), raw or corrected."""
+    """The metrics of all states of one split of a store (or its folder), raw or corrected.
+
+    `rescale` brings the bank to the scale of these scores, without their labels.
+    """
     store = as_store(store)
     ranks = (topk,) if isinstance(topk, int) else tuple(topk)
     if min(ranks, default=1) < 1:
@@ -28,6 +32,6 @@ def evaluate(
     states = []
     for state in store.require(split):
         data = store.get(split, state)
-        scores = data.scores if bank is None else bank.correct(data.scores, state)
+        scores = data.scores if bank is None else bank.correct(data.scores, state, rescale=rescale)
         states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
     return Metrics(states)

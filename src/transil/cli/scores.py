@@ -111,6 +111,9 @@ def evaluate_command(
     any_method: Annotated[
         bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
     ] = False,
+    rescale: Annotated[
+        bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
+    ] = False,
 ) -> None:
     """Accuracy per state, averages and the accuracy matrix; raw, and corrected by a bank.
 
@@ -122,6 +125,7 @@ def evaluate_command(
       transil evaluate runs/lucir --bank lucir-s10.json
       transil evaluate runs/lucir --bank lucir-s10.json --figure result.png
       transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
+      transil evaluate runs/lucir --bank lucir-s10 --rescale
     """
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
@@ -130,7 +134,7 @@ def evaluate_command(
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     if loaded:
         results["corrected"] = evaluate(
-            opened, loaded, split=split, topk=(topk,), same_method=not any_method
+            opened, loaded, split=split, topk=(topk,), same_method=not any_method, rescale=rescale
         )
         if loaded.transfer.how == "oracle":
             note("note: this bank is an oracle, chosen on test labels: an upper bound")
@@ -155,6 +159,9 @@ def correct(
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
+    rescale: Annotated[
+        bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
+    ] = False,
 ) -> None:
     """Correct the scores of one model: rows are images, columns the classes seen so far.
 
@@ -166,14 +173,19 @@ def correct(
     Examples:
       transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
       transil correct logits.pt --bank bank.json -o corrected.pt
-      transil correct scores.npy --bank lwf-s10 --state 7 -o corrected.npy
+      transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
     """
     from transil.interop.score_files import correct_file
 
     loaded = load_bank(bank)
     with progress_bar(1.0) as update:
         done, rows = correct_file(
-            source, output, loaded, state, lambda fraction: update(fraction, "correcting")
+            source,
+            output,
+            loaded,
+            state,
+            lambda fraction: update(fraction, "correcting"),
+            rescale=rescale,
         )
     say(f"{output}: {rows:,} rows of state {done}, corrected with {_describe(loaded)}")
 

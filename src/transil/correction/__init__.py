@@ -1,7 +1,7 @@
 """Corrections on arrays: layers (Eq. 1 and 2), fitters, transfer and banks. No training code."""
 
 from transil.correction.adam import Adam, Authors, Paper
-from transil.correction.bank import Bank, Reference, Transfer
+from transil.correction.bank import Bank, Reference, Transfer, measured_scales
 from transil.correction.fitting import fit, fit_state
 from transil.correction.layers import (
     AdBiC,
@@ -49,6 +49,7 @@ __all__ = [
     "get_correction",
     "get_solver",
     "load_bank",
+    "measured_scales",
     "merge",
     "register_correction",
     "register_solver",

@@ -27,8 +27,11 @@ from transil.scores import ScoreStore
 How = Literal["mean", "median", "single", "oracle"]
 
 # Scores whose spread differs from the references' by more than this factor are on another scale.
-SCALE_FACTOR = 3.0
+# References trained alike differ by a tenth; a factor of two can undo a correction (docs/banks.md).
+SCALE_FACTOR = 1.5
 SCALE_ROWS = 256
+# To measure a scale: fewer rows tell too little, more tell nothing new.
+FEWEST_ROWS, MOST_ROWS = 64, 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +86,19 @@ class Bank:
 
     # -- using it -----------------------------------------------------------------------------
 
-    def correct(self, scores: Scores, state: int | None = None) -> Scores:
+    def correct(self, scores: Scores, state: int | None = None, *, rescale: bool = False) -> Scores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
 
         `state` counts from 1; without it, it is the state that has as many columns. Columns are
-        the classes seen so far in the order in which they were learned.
+        the classes seen so far in the order in which they were learned. With `rescale` the bank is
+        first brought to the scale of these scores (see `at_scale`), which takes no labels.
         """
         check_scores(scores)
         if state is None:
             state = self.schedule.state_with(scores.shape[-1])
         self.schedule.check_columns(scores.shape[-1], state)
+        if rescale and state > 1:
+            return self.at_scale({state: measured_scale(scores)}).correct(scores, state)
         self.check_scale(scores, state)
         pairs = self.applied(state)
         return correct_groups(scores, pairs.alpha, pairs.beta, self.schedule, state)
@@ -148,6 +154,33 @@ class Bank:
             return self
         provenance = {"fitted_sizes": list(own), **self.provenance}  # the first ones, if again
         return replace(self, schedule=Schedule.from_sizes(sizes), provenance=provenance)
+
+    def at_scale(self, scales: Mapping[int, float]) -> Bank:
+        """The same correction for scores that spread as `scales` says, by state (`score_scale`).
+
+        Scores that are c times as large need the same alpha and c times the beta. A model trained
+        in another way has the same bias, perhaps, but scores of another size.
+        """
+        references = []
+        for reference in self.references:
+            pairs, known = dict(reference.pairs), dict(reference.scale)
+            for state, scale in scales.items():
+                self.schedule.check_state(state)
+                if not (math.isfinite(scale) and scale > 0):
+                    raise TransilError(f"state {state}: a scale is above 0, not {scale}")
+                if state == 1:
+                    continue
+                if not known.get(state):
+                    raise TransilError(
+                        f"bank, reference '{reference.name}': the scale of its scores in state "
+                        f"{state} is not known, so it cannot be brought to another one"
+                    )
+                old = pairs[state]
+                pairs[state] = Pairs(old.alpha, old.beta * (scale / known[state]))
+                known[state] = float(scale)
+            references.append(replace(reference, pairs=pairs, scale=known))
+        provenance = {**self.provenance, "rescaled": True}
+        return replace(self, references=tuple(references), provenance=provenance)
 
     def _history(self, state: int) -> Mapping[int, Pairs]:
         """The transferred pairs of the states 2..state."""
@@ -213,8 +246,8 @@ class Bank:
         if ratio > SCALE_FACTOR or ratio < 1.0 / SCALE_FACTOR:
             warnings.warn(
                 f"state {state}: these scores spread {ratio:.2g} times as much as those the bank "
-                "was fitted on; its parameters only hold for raw scores of the same method and "
-                "scale (logits, not probabilities)",
+                "was fitted on; it holds for raw scores of the same method (logits, not "
+                "probabilities), and of another scale with rescale=True (--rescale)",
                 ScoreScaleWarning,
                 stacklevel=3,
             )
@@ -286,3 +319,20 @@ def score_scale(scores: Any) -> float:
     It does not change with a common shift of a row, which no prediction depends on.
     """
     return float(np.std(scores, axis=1, dtype=np.float64).mean())
+
+
+def measured_scale(scores: Any) -> float:
+    """`score_scale` of scores (..., columns) of any kind; of some of them where there are many."""
+    rows = scores.reshape(-1, scores.shape[-1])
+    if len(rows) < FEWEST_ROWS:
+        raise TransilError(
+            f"{len(rows)} rows do not tell the scale of the scores, at least {FEWEST_ROWS} do; "
+            "measure it once on more, and use Bank.at_scale"
+        )
+    rows = rows[:: -(-len(rows) // MOST_ROWS)]
+    return score_scale(rows.detach().double().cpu().numpy() if is_torch(rows) else rows)
+
+
+def measured_scales(store: ScoreStore, split: str = "test") -> dict[int, float]:
+    """The scale of each state's scores; labels are not looked at. For `Bank.at_scale`."""
+    return {s: measured_scale(store.get(split, s).scores) for s in store.require(split)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
-from transil.correction.bank import Bank
+from transil.correction.bank import Bank, measured_scale
 from transil.correction.layers import BLOCK, correct_groups
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
@@ -26,12 +26,14 @@ def correct_file(
     bank: Bank,
     state: int | None = None,
     progress: Progress = no_progress,
+    *,
+    rescale: bool = False,
 ) -> tuple[int, int]:
     """Correct a file of scores (rows, columns) into another; returns (state, rows).
 
     `.npy` is read through a memory map and written block by block, so that memory stays small;
     torch files hold one tensor and are read with the safe loader. The ending of `target` says
-    what is written.
+    what is written. `rescale` brings the bank to the scale of the scores first.
     """
     source, target = Path(source), Path(target)
     for path in (source, target):
@@ -40,9 +42,10 @@ def correct_file(
                 f"{path}: unknown kind of file; scores are .npy or torch files ({', '.join(TORCH)})"
             )
     if source.suffix in TORCH and target.suffix in TORCH:
-        return _correct_tensor(source, target, bank, state)
+        return _correct_tensor(source, target, bank, state, rescale)
     scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
     state = _check(scores, source, bank, state)
+    bank = _at_scale(bank, scores, state) if rescale else bank
     bank.check_scale(scores, state)
     if target.suffix == ".npy":
         _write_npy(source, target, scores, bank, state, progress)
@@ -65,10 +68,17 @@ def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
     return state
 
 
-def _correct_tensor(source: Path, target: Path, bank: Bank, state: int | None) -> tuple[int, int]:
+def _at_scale(bank: Bank, scores: Any, state: int) -> Bank:
+    return bank if state == 1 else bank.at_scale({state: measured_scale(scores)})
+
+
+def _correct_tensor(
+    source: Path, target: Path, bank: Bank, state: int | None, rescale: bool
+) -> tuple[int, int]:
     """Tensor in, tensor out, in its own type."""
     tensor = load_tensor(source)
     state = _check(tensor, source, bank, state)
+    bank = _at_scale(bank, tensor, state) if rescale else bank
     _save_tensor(source, target, tensor, bank, state)
     return state, len(tensor)
 
