@@ -1,8 +1,8 @@
 """Which solver and which penalty transfer best? Asked of the references alone.
 
 Each reference in turn is the target: pairs of the others that share no class with it are averaged
-and applied to its scores. No image of a target is looked at. What is judged are the held-out
-validation images, since the test images of a reference may be those of a target, too.
+and applied to its scores. A target has no say, unless it is a reference, too. What is judged are
+the held-out validation images, since the test images of a reference may be those of a target.
 """
 
 from __future__ import annotations

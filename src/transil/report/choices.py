@@ -17,8 +17,8 @@ NOTE = (
     "Average accuracy in %, and points over the uncorrected model; mean over seeds. 'Left out': each "
     "reference in turn is the target, the pairs of the others that share no class with it are "
     "averaged and applied to its held-out validation images. The best one of a method (bold) is so "
-    "chosen without any image of a target. The columns of targets were looked at afterwards; they "
-    "are test images, as in Table 1."
+    "chosen by references alone; a target has a say only where it is a reference, too. The columns "
+    "of targets were looked at afterwards; they are test images, as in Table 1."
 )
 
 
