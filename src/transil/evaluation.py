@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 from transil.correction.bank import Bank
-from transil.errors import TransilError
+from transil.errors import ScoreScaleWarning, TransilError
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
 
@@ -30,8 +31,24 @@ def evaluate(
     if bank is not None:
         bank.check_store(store, same_method=same_method)
     states = []
-    for state in store.require(split):
-        data = store.get(split, state)
-        scores = data.scores if bank is None else bank.correct(data.scores, state, rescale=rescale)
-        states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ScoreScaleWarning)
+        for state in store.require(split):
+            data = store.get(split, state)
+            scores = data.scores
+            if bank is not None:
+                scores = bank.correct(scores, state, rescale=rescale)
+            states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
+    _tell_once(caught)
     return Metrics(states)
+
+
+def _tell_once(caught: list[warnings.WarningMessage]) -> None:
+    """Give warnings on; of another scale only the last one, not one for each state."""
+    scales = [w for w in caught if issubclass(w.category, ScoreScaleWarning)]
+    for w in caught:
+        if w not in scales:
+            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+    if scales:
+        more = f" (and {len(scales) - 1} other states)" if len(scales) > 1 else ""
+        warnings.warn(f"{scales[-1].message}{more}", ScoreScaleWarning, stacklevel=3)
