@@ -16,6 +16,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ import pytest
 from support import ship
 from transil.cli.app import run
 from transil.correction import shipped
+from transil.experiment.recipe import Experiment
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -143,6 +145,14 @@ def test_remarks_say_what_they_mean() -> None:
 def _nav() -> list[str]:
     text = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
     return re.findall(r": (\S+\.md)$", text, re.M)
+
+
+def test_the_tour_explains_every_setting_of_a_recipe() -> None:
+    page = (DOCS / "tour.md").read_text()
+    section = page.split("## All settings of a recipe")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(listed) == sorted(f.name for f in fields(Experiment))
 
 
 def test_the_navigation_holds_every_page_once() -> None:
