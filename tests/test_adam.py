@@ -126,7 +126,7 @@ def test_seed_matters_only_where_something_is_shuffled() -> None:
 def test_paper_comes_close_to_the_optimum(correction: Correction) -> None:
     problem = random_problem(correction, [3, 2, 4], rows=1000, seed=3)
     fitted = Paper(epochs=900).fit(problem)  # enough steps of 1e-3 to get there
-    best = Newton().fit(problem)
+    best = Newton(penalty=Penalty()).fit(problem)
     assert fitted.record.objective <= best.record.objective + 1e-3
     np.testing.assert_allclose(as_theta(fitted.pairs), as_theta(best.pairs), atol=0.05)
 

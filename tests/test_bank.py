@@ -184,8 +184,28 @@ def test_scores_of_another_scale_are_corrected_by_rescaling(bank: Bank, kind: An
     np.testing.assert_allclose(large, 100 * np.asarray(small), rtol=1e-3)
     expected = bank.at_scale(measured_scales(store)).correct(scores, 5)
     np.testing.assert_allclose(small, expected, rtol=1e-5)
-    with pytest.raises(TransilError, match="4 rows do not tell the scale"):
-        bank.correct(kind(scores[:4]), 5, rescale=True)
+    for wrong, says in (
+        (scores[:4], "4 rows do not tell the scale"),
+        (np.where(scores == scores[0, 0], np.nan, scores), "not finite"),
+        (np.ones_like(scores), "all scores of a row are equal"),
+    ):
+        with pytest.raises(TransilError, match=says):
+            bank.correct(kind(wrong), 5, rescale=True)
+
+
+@pytest.mark.parametrize("correction", ["adbic", "bic", "bic-past", "bic-all"])
+def test_rescaling_gives_larger_scores_the_same_predictions(correction: str) -> None:
+    bank = _bank((1, 2), correction)
+    scores = np.array(unequal_store(9).get("test", 4).scores, dtype=np.float64)
+    alike = bank.like(scores, 4)
+    np.testing.assert_allclose(
+        bank.correct(7 * scores, 4, rescale=True), 7 * alike.correct(scores, 4), rtol=1e-9
+    )
+    # All pairs that are applied follow, also those fitted in earlier states.
+    before, after = bank.applied(4), bank.like(7 * scores, 4).applied(4)
+    ratio = 7 * alike.scale(4) / bank.scale(4)  # type: ignore[operator]
+    np.testing.assert_allclose(after.alpha, before.alpha)
+    np.testing.assert_allclose(after.beta, ratio * before.beta, rtol=0.05, atol=0.05)
 
 
 def test_scales_that_cannot_be() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from report_results import made_up
-from transil import Penalty, TransilError, fit
+from transil import Penalty, TransilError, fit, load_bank
 from transil.correction.registry import get_solver
 from transil.experiment.choosing import choose, read_candidate, study_choices, transferred
 from transil.experiment.fits import joined
@@ -79,6 +79,9 @@ def test_fits_are_kept_and_made_again_when_scores_change(found: dict[str, Any]) 
     times = [f.stat().st_mtime_ns for f in files]
     assert list(study_choices(*found["args"])) == found["choices"]
     assert [f.stat().st_mtime_ns for f in files] == times
+    turned = list(study_choices(plan, stores, dict(reversed(to_fit.items())), *rest))
+    assert [r.name for r in load_bank(files[0]).references] == ["c", "b", "a"]
+    assert turned[0].left_out == pytest.approx(found["choices"][0].left_out)
     changed = {**to_fit, "a": joined(biased_scores("12/4", seed=5), ["val"], "a")}
     again = list(study_choices(plan, stores, changed, *rest))
     assert again[0].left_out["b"] != found["choices"][0].left_out["b"]
@@ -95,6 +98,8 @@ def test_the_best_on_average_is_chosen() -> None:
     rows = [choice("x", 0.40), choice("y", 0.41), choice("x", 0.50, states=10),
             choice("y", 0.48, states=10), choice("z", 0.99, correction="bic"), choice("w", 0.70),
             choice("x", 0.1, method="siw"), choice("y", 0.1, method="siw")]  # fmt: skip
+    # Told twice is not tried twice.
+    assert choose([*rows, choice("w", 0.70)]) == {"lwf": "x", "siw": "x"}
     # w was tried in one place only, z is of another correction, and equals go to the first.
     assert choose(rows) == {"lwf": "x", "siw": "x"}
     assert choose([]) == {}

@@ -174,6 +174,9 @@ def test_rescaling(work: Path) -> None:
     )
     found = shown["corrected"]["average_incremental_accuracy"]
     assert found == pytest.approx(expected, abs=1e-6)
+    assert shown["bank"]["rescaled"] is True
+    done = run_transil("evaluate", work / "large", "--rescale")
+    assert (done.returncode, done.stderr) == (2, "error: --rescale goes with --bank\n")
     scores = 30 * store.get("test", 5).scores
     np.save(work / "large.npy", scores)
     torch.save(torch.from_numpy(scores), work / "large.pt")
@@ -183,6 +186,7 @@ def test_rescaling(work: Path) -> None:
             "correct", work / name, "--bank", work / "s.json", "--rescale", "-o", out
         )
         assert (done.returncode, done.stderr) == (0, "")
+        assert "rescaled" in done.stdout
         found = np.load(out) if name.endswith("npy") else torch.load(out).numpy()
         np.testing.assert_allclose(found, bank.correct(scores, 5, rescale=True), rtol=1e-5)
 

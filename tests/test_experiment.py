@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import outside_method
 from transil import Schedule, provenance
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
@@ -91,6 +89,11 @@ def test_the_experiments_of_the_package_can_be_read() -> None:
     [
         ({"method": "[lwf]"}, "unknown key 'method'; did you mean 'methods'?"),
         ({"methods": "[lvf]"}, "methods: 'lvf' is unknown; did you mean 'lwf'?"),
+        ({"candidates": "[newton, newton]"}, "candidates: something stands twice"),
+        (
+            {"per_method": "{siw: {train: {epochs: 3}}}"},
+            "'siw' is not trained by itself; name 'ft'",
+        ),
         ({"candidates": "['newton:x']"}, "candidates: 'newton:x': a penalty is one number or two"),
         ({"methods": "[joint]"}, "write joint: true"),
         ({"methods": "[]"}, "methods: the list is empty"),
@@ -430,56 +433,6 @@ def ray_workers() -> list[int]:
     return found
 
 
-# -- the command line --------------------------------------------------------------------------
-
-
-def test_the_demo_prints_its_gain_and_where_the_report_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command itself, on smaller images than it has."""
-    demo = load_experiment("demo")
-    small = {k: {"path": f"formula:{k}?classes=5&train=10&test=5&size=16"} for k in demo.sets}
-    monkeypatch.setattr(
-        "transil.experiment.recipe.load_experiment",
-        lambda *_: replace(demo, sets=small, train={"epochs": 1}),
-    )
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
-    assert run(["demo", "-o", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert said.count("best control") == 4  # two methods, two corrections
-    assert f"report: {tmp_path / 'out' / 'report.html'}" in said
-    cells = Results.load(tmp_path / "out").cells
-    assert {(c.setting.method, c.kind) for c in cells if c.name == "adbic"} == {
-        (m, k) for m in ("lwf", "lucir") for k in ("transfer", "bound")
-    }
-
-
-def test_settings_go_over_the_recipe_and_without_training_nothing_is_trained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["run", recipe(tmp_path), "-o", str(tmp_path / "results"), "states=[2]", "seeds=[4]"]
-    assert run([*words, "--plan", "--json"]) == 0
-    names = [row["run"] for row in json.loads(capsys.readouterr().out)["runs"]]
-    assert names
-    assert all("-s2-seed4-" in name for name in names)
-    assert run([*words, "--no-train"]) == 1  # every run is missing, and told
-    assert "the run is not finished" in capsys.readouterr().err
-    assert not (tmp_path / "results" / "runs").exists()
-    assert run([*words[:-1], "statess=[2]"]) == 2
-    assert "statess" in capsys.readouterr().err
-
-
-def test_a_plan_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", recipe(tmp_path), "-o", str(tmp_path / "results"), "--plan"]
-    assert run(words) == 0
-    said = capsys.readouterr().out
-    assert "24 runs, 0 done already, about" in said
-    assert "references of c: a, b" in said
-    assert not (tmp_path / "results").exists()
-    assert run([*words, "--json"]) == 0
-    assert {r["status"] for r in json.loads(capsys.readouterr().out)["runs"]} == {"new"}
-
-
 def test_a_report_from_files_alone(whole: tuple[Path, Results], tmp_path: Path) -> None:
     page = tmp_path / "again" / "report.html"
     assert run(["report", str(whole[0] / "results"), "-o", str(page.parent)]) == 0
@@ -512,28 +465,3 @@ def test_bad_input_to_experiments_gets_one_line(
         errors = capsys.readouterr().err
         assert message in errors
         assert sum(line.startswith("error:") for line in errors.splitlines()) == 1
-
-
-def test_named_sets_and_methods_from_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`--data-dir` is where names are looked for, and `recipes` trains a method without its own."""
-    monkeypatch.setenv("TRANSIL_DATA", "elsewhere")  # put back afterwards
-    words = [
-        "run",
-        "paper-table1",
-        "-o",
-        str(tmp_path / "x"),
-        "--plan",
-        "--data-dir",
-        str(tmp_path),
-    ]
-    assert run(words) == 2
-    assert f"not found in {tmp_path}" in capsys.readouterr().err
-    with outside_method.installed(tmp_path / "site"):
-        with pytest.raises(
-            TransilError, match="'anchored' has no recipe 'anchored-tiny'; name one"
-        ):
-            load_experiment(recipe(tmp_path, methods="[anchored]"))
-        plan = plan_of(tmp_path, methods="[anchored]", recipes="{anchored: ft-tiny}")
-        assert {task.config.method for task in plan.tasks} == {"anchored"}

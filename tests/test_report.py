@@ -325,6 +325,17 @@ def test_nothing_to_report(results: Results | list[Results], tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_an_earlier_report_had_is_taken_away(small: Results, tmp_path: Path) -> None:
+    write_report(small, tmp_path)
+    (tmp_path / "tables" / "mine.csv").write_text("kept")
+    before = {p.name for p in (tmp_path / "tables").iterdir()}
+    write_report(replace(small, ablations=[], singles=[]), tmp_path)
+    gone = before - {p.name for p in (tmp_path / "tables").iterdir()}
+    kinds = ("md", "csv", "tex")
+    assert gone == {f"{t}.{k}" for t in ("table-3", "transfer-matrix") for k in kinds}
+    assert not list((tmp_path / "figures").glob("transfer-matrix.*"))
+
+
 def test_only_failures(tmp_path: Path) -> None:
     results = Results("r", failures=[Failure("lwf on x", "no such folder")])
     assert "no such folder" in write_report(results, tmp_path).read_text()

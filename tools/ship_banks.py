@@ -10,14 +10,13 @@ among the references alone (`transil.experiment.choosing`). Its penalty must be 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 
 from transil import Bank
 from transil.errors import TransilError
-from transil.experiment.choosing import choose
-from transil.experiment.results import Choice, Results
+from transil.experiment.choosing import candidate_means
+from transil.experiment.results import Results
 from transil.files import write_json
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "transil" / "banks"
@@ -30,11 +29,12 @@ def default_solvers(results: Results) -> dict[str, str]:
     `EQUAL` points on the references that were left out.
     """
     solvers = {}
-    for method in choose(results.choices):
-        mine = [c for c in results.choices if c.method == method]
-        usual = [c for c in mine if ":" not in c.candidate]
-        best, best_usual = choose(mine)[method], choose(usual)[method]
-        lead = 100 * (_mean(mine, best) - _mean(mine, best_usual))
+    for method, means in candidate_means(results.choices).items():
+        usual = {name: value for name, value in means.items() if ":" not in name}
+        if not usual:
+            raise TransilError(f"{method}: no solver was tried with its own penalty")
+        best, best_usual = (max(x, key=lambda name: x[name]) for x in (means, usual))
+        lead = 100 * (means[best] - means[best_usual])
         if lead > EQUAL:
             raise TransilError(
                 f"{method}: {best} is better than {best_usual} by {lead:.2f} points; "
@@ -44,14 +44,12 @@ def default_solvers(results: Results) -> dict[str, str]:
     return solvers
 
 
-def _mean(choices: list[Choice], candidate: str) -> float:
-    values = [
-        value
-        for c in choices
-        if (c.candidate, c.correction) == (candidate, "adbic")
-        for value in c.left_out.values()
-    ]
-    return sum(values) / len(values)
+def fitted_banks(results: Path, seed: int) -> dict[str, Bank]:
+    """The banks of one seed by the names they will have."""
+    files = sorted((results / "banks").glob(f"*-seed{seed}.json"))
+    if not files:
+        raise TransilError(f"{results}: no banks of seed {seed}")
+    return {path.stem.removesuffix(f"-seed{seed}"): Bank.load(path) for path in files}
 
 
 def main() -> int:
@@ -62,14 +60,17 @@ def main() -> int:
     options = parser.parse_args()
     try:
         solvers = default_solvers(Results.load(options.results))
+        banks = fitted_banks(options.results, options.seed)
+        for bank in banks.values():
+            wanted = f"{bank.method}-s{bank.schedule.states}-{bank.correction.name}"
+            if f"{wanted}-{solvers.get(str(bank.method))}" not in banks:
+                raise TransilError(f"{wanted}: no bank of its default solver")
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for old in PACKAGE.glob("*-s*-*.json"):
         old.unlink()
-    for path in sorted((options.results / "banks").glob(f"*-seed{options.seed}.json")):
-        bank = Bank.load(path)
-        name = re.sub(rf"-seed{options.seed}$", "", path.stem)
+    for name, bank in banks.items():
         bank.save(PACKAGE / f"{name}.json")
         print(f"{name}: {', '.join(r.name for r in bank.references)}")
     write_json(PACKAGE / "defaults.json", dict(sorted(solvers.items())))

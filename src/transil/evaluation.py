@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 
-from transil.correction.bank import Bank
+from transil.correction.bank import Bank, measured_scales
 from transil.errors import ScoreScaleWarning, TransilError
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
@@ -30,6 +30,8 @@ def evaluate(
         raise TransilError(f"topk {topk}: it must be at least 1")
     if bank is not None:
         bank.check_store(store, same_method=same_method)
+        if rescale:
+            bank = bank.at_scale(measured_scales(store, split))
     states = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ScoreScaleWarning)
@@ -37,7 +39,7 @@ def evaluate(
             data = store.get(split, state)
             scores = data.scores
             if bank is not None:
-                scores = bank.correct(scores, state, rescale=rescale)
+                scores = bank.correct(scores, state)
             states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
     _tell_once(caught)
     return Metrics(states)

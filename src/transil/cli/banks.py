@@ -334,7 +334,7 @@ def _facts(bank: Bank) -> dict[str, str]:
         "correction": f"{bank.correction.name}: {bank.correction.summary}",
         "solver": bank.solver or "not given",
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
-        "scores": bank.score_kind,
+        "scores": bank.score_kind + (", rescaled" if bank.provenance.get("rescaled") else ""),
         "transfer": how,
         "references": shown,
         "made by": _made_by(bank),

@@ -21,7 +21,7 @@ from transil.errors import TransilError
 
 if TYPE_CHECKING:
     from transil.experiment.plan import Plan
-    from transil.experiment.results import Results
+    from transil.experiment.results import Failure, Results
 
 
 def add_to(app: typer.Typer) -> None:
@@ -80,14 +80,15 @@ def run_command(
     from transil.data.sources.paper import ENVIRONMENT
     from transil.experiment.plan import make_plan
     from transil.experiment.recipe import load_experiment
-    from transil.experiment.running import no_executor, run_experiment
+    from transil.experiment.results import UNFINISHED
+    from transil.experiment.running import nothing_trained, run_experiment
     from transil.report import write_report
     from transil.report.reading import read_reading
     from transil.settings import read_overrides
 
     if data_dir is not None:  # worker processes look for named sets there too
         os.environ[ENVIRONMENT] = str(data_dir.absolute())
-    execute = _executor(executor, address, processes, gpus_per_run) if train else no_executor()
+    execute = _executor(executor, address, processes, gpus_per_run)
     experiment = load_experiment(recipe, read_overrides(settings or []))
     with progress_bar(1.0) as update:
         plan = make_plan(experiment, output, tell=lambda text: update(0.0, text))
@@ -97,11 +98,21 @@ def run_command(
     if not as_json:
         note(f"{experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
     with progress_bar(1.0) as update:
-        results = run_experiment(plan, execute=execute, tell=_teller(update))
+        results = run_experiment(
+            plan, execute=execute if train else nothing_trained, tell=_teller(update)
+        )
         update(1.0, "writing the report")
         page = write_report(results, output, [read_reading(output)]) if results.cells else None
-    _show_results(results, page, as_json)
-    return 1 if results.failures else 0
+    failures = results.failures
+    if not train:
+        failures = [f for f in failures if f.reason != UNFINISHED]
+        if not as_json and len(failures) < len(results.failures):
+            missing = len(results.failures) - len(failures)
+            note(
+                f"{missing} of {len(plan.tasks)} runs are not finished; what needs them is missing"
+            )
+    _show_results(results, failures, page, as_json)
+    return 1 if failures else 0
 
 
 def report_command(
@@ -211,6 +222,8 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     for pair, classes in plan.overlaps().items():
         used = "used all the same" if plan.experiment.allow_overlap else "not used"
         say(f"{used}: {pair} share {len(classes)} classes")
+    for pair, classes in plan.same_names().items():
+        say(f"used, though of the same name: {pair}: {', '.join(classes)}")
     say(f"{len(rows)} runs, {_left(plan)}")
 
 
@@ -236,7 +249,9 @@ def _gains(results: Results) -> list[str]:
     return lines
 
 
-def _show_results(results: Results, page: Path | None, as_json: bool) -> None:
+def _show_results(
+    results: Results, failures: list[Failure], page: Path | None, as_json: bool
+) -> None:
     if as_json:
         from dataclasses import asdict
 
@@ -260,7 +275,7 @@ def _show_results(results: Results, page: Path | None, as_json: bool) -> None:
         print_table("average incremental accuracy, percent, states 2..S", headings, rows)
     for line in _gains(results):
         say(line)
-    for failure in results.failures:
+    for failure in failures:
         note(f"failed: {failure.what}: {failure.reason}")
         for line in failure.log.splitlines():
             note(f"    {line}")

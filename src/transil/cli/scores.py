@@ -19,7 +19,7 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import Bank
+from transil.correction.bank import Bank, measured_scales
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.evaluation import evaluate
@@ -131,10 +131,15 @@ def evaluate_command(
         raise TransilError("give --json or --csv, not both")
     opened = ScoreStore.open(store)
     loaded = load_bank(bank) if bank is not None else None
+    if rescale:
+        if loaded is None:
+            raise TransilError("--rescale goes with --bank")
+        loaded.check_store(opened, same_method=not any_method)
+        loaded = loaded.at_scale(measured_scales(opened, split))
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     if loaded:
         results["corrected"] = evaluate(
-            opened, loaded, split=split, topk=(topk,), same_method=not any_method, rescale=rescale
+            opened, loaded, split=split, topk=(topk,), same_method=not any_method
         )
         if loaded.transfer.how == "oracle":
             note("note: this bank is an oracle, chosen on test labels: an upper bound")
@@ -187,14 +192,15 @@ def correct(
             lambda fraction: update(fraction, "correcting"),
             rescale=rescale,
         )
-    say(f"{output}: {rows:,} rows of state {done}, corrected with {_describe(loaded)}")
+    say(f"{output}: {rows:,} rows of state {done}, corrected with {_describe(loaded, rescale)}")
 
 
-def _describe(bank: Bank) -> str:
+def _describe(bank: Bank, rescaled: bool = False) -> str:
+    rescaled = rescaled or bool(bank.provenance.get("rescaled"))
     solver = f", {bank.solver}" if bank.solver else ""
     count = len(bank.references)
     how = f"{bank.transfer.how} of {count} references" if count > 1 else bank.references[0].name
-    return f"{bank.correction.name} ({how}{solver})"
+    return f"{bank.correction.name} ({how}{solver}{', rescaled' if rescaled else ''})"
 
 
 def _title(store: ScoreStore, bank: Bank | None) -> str:
@@ -218,6 +224,7 @@ def _as_json(
             "solver": bank.solver,
             "transfer": bank.transfer.how,
             "references": [reference.name for reference in bank.references],
+            "rescaled": bool(bank.provenance.get("rescaled")),
         }
     return {**data, **{name: metrics.to_json() for name, metrics in results.items()}}
 

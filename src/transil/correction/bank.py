@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from transil.arrays import Scores, check_scores, is_torch
+from transil.arrays import Scores, check_scores, is_torch, to_numpy
 from transil.correction.layers import Correction, Pairs, correct_groups
 from transil.correction.solvers import FitRecord
 from transil.errors import ScoreScaleWarning, TransilError
@@ -27,7 +27,8 @@ from transil.scores import ScoreStore
 How = Literal["mean", "median", "single", "oracle"]
 
 # Scores whose spread differs from the references' by more than this factor are on another scale.
-# References trained alike differ by a tenth; a factor of two can undo a correction (docs/banks.md).
+# References trained alike differ by a tenth (SIW's by a third); a factor of two can undo a
+# correction (docs/banks.md).
 SCALE_FACTOR = 1.5
 SCALE_ROWS = 256
 # To measure a scale: fewer rows tell too little, more tell nothing new.
@@ -97,10 +98,12 @@ class Bank:
         if state is None:
             state = self.schedule.state_with(scores.shape[-1])
         self.schedule.check_columns(scores.shape[-1], state)
-        if rescale and state > 1:
-            return self.at_scale({state: measured_scale(scores)}).correct(scores, state)
-        self.check_scale(scores, state)
-        pairs = self.applied(state)
+        bank = self
+        if rescale:
+            bank = self.like(scores, state)
+        else:
+            self.check_scale(scores, state)
+        pairs = bank.applied(state)
         return correct_groups(scores, pairs.alpha, pairs.beta, self.schedule, state)
 
     def applied(self, state: int) -> Pairs:
@@ -158,8 +161,9 @@ class Bank:
     def at_scale(self, scales: Mapping[int, float]) -> Bank:
         """The same correction for scores that spread as `scales` says, by state (`score_scale`).
 
-        Scores that are c times as large need the same alpha and c times the beta. A model trained
-        in another way has the same bias, perhaps, but scores of another size.
+        Scores that are c times as large are corrected alike by the same alpha and c times the beta:
+        the corrected scores are c times as large, too, and the predictions are the same. A model
+        trained in another way has the same bias, perhaps, but scores of another size.
         """
         references = []
         for reference in self.references:
@@ -181,6 +185,19 @@ class Bank:
             references.append(replace(reference, pairs=pairs, scale=known))
         provenance = {**self.provenance, "rescaled": True}
         return replace(self, references=tuple(references), provenance=provenance)
+
+    def like(self, scores: Any, state: int) -> Bank:
+        """The bank at the scale of these scores (..., columns) of a state; earlier states follow.
+
+        Labels are not needed. State 1 is never corrected and tells nothing.
+        """
+        known = self.scale(state)
+        if state == 1 or known == 0:
+            return self
+        scale = measured_scale(scores)
+        ratio = scale / known if known else 1.0
+        earlier = {s: self.scale(s) for s in range(2, state)}  # `bic-all` applies their pairs
+        return self.at_scale({**{s: x * ratio for s, x in earlier.items() if x}, state: scale})
 
     def _history(self, state: int) -> Mapping[int, Pairs]:
         """The transferred pairs of the states 2..state."""
@@ -329,10 +346,15 @@ def measured_scale(scores: Any) -> float:
             f"{len(rows)} rows do not tell the scale of the scores, at least {FEWEST_ROWS} do; "
             "measure it once on more, and use Bank.at_scale"
         )
-    rows = rows[:: -(-len(rows) // MOST_ROWS)]
-    return score_scale(rows.detach().double().cpu().numpy() if is_torch(rows) else rows)
+    rows = to_numpy(rows[:: -(-len(rows) // MOST_ROWS)])
+    if not np.isfinite(rows).all():
+        raise TransilError("scores that are not finite have no scale; remove or repair those rows")
+    scale = score_scale(rows)
+    if scale == 0.0:
+        raise TransilError("all scores of a row are equal; such scores have no scale")
+    return scale
 
 
 def measured_scales(store: ScoreStore, split: str = "test") -> dict[int, float]:
     """The scale of each state's scores; labels are not looked at. For `Bank.at_scale`."""
-    return {s: measured_scale(store.get(split, s).scores) for s in store.require(split)}
+    return {s: measured_scale(store.get(split, s).scores) for s in store.require(split)[1:]}

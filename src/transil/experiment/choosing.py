@@ -107,14 +107,27 @@ def choose(choices: Iterable[Choice], correction: str = "adbic") -> dict[str, st
 
     Candidates that were not tried everywhere do not count. Of equals, the one named first.
     """
-    found: dict[str, dict[str, list[float]]] = {}
+    return {
+        method: max(means, key=lambda name: means[name])
+        for method, means in candidate_means(choices, correction).items()
+    }
+
+
+def candidate_means(
+    choices: Iterable[Choice], correction: str = "adbic"
+) -> dict[str, dict[str, float]]:
+    """By method and candidate: the mean over all numbers of states and seeds, each the same."""
+    found: dict[str, dict[str, dict[tuple[int, int], float]]] = {}
     for c in choices:
         if c.correction == correction and c.left_out:
-            mean = float(np.mean(list(c.left_out.values())))
-            found.setdefault(c.method, {}).setdefault(c.candidate, []).append(mean)
-    chosen = {}
-    for method, means in found.items():
-        most = max(len(values) for values in means.values())
-        whole = {name: float(np.mean(v)) for name, v in means.items() if len(v) == most}
-        chosen[method] = max(whole, key=lambda name: whole[name])
-    return chosen
+            places = found.setdefault(c.method, {}).setdefault(c.candidate, {})
+            places[c.states, c.seed] = float(np.mean(list(c.left_out.values())))
+    means = {}
+    for method, candidates in found.items():
+        most = max(len(places) for places in candidates.values())
+        means[method] = {
+            name: float(np.mean(list(places.values())))
+            for name, places in candidates.items()
+            if len(places) == most
+        }
+    return means

@@ -23,9 +23,9 @@ def fitted(
     how = get_solver(solver)
     if path.exists():
         bank = Bank.load(path)
-        sources = {name: store.fingerprint() for name, store in stores.items()}
-        same = {r.name: r.source for r in bank.references} == sources
-        if same and (bank.solver, bank.settings) == (how.name, how.settings()):
+        made = ([(r.name, r.source) for r in bank.references], bank.correction.name, bank.solver)
+        wanted = ([(n, s.fingerprint()) for n, s in stores.items()], correction, how.name)
+        if made == wanted and bank.settings == how.settings():
             return bank
     names, given = list(stores), list(stores.values())
     bank = fit(given, split=FIT, names=names, correction=correction, solver=how)

@@ -25,6 +25,27 @@ def shared_classes(one: Images, other: Images) -> list[str]:
     )
 
 
+def same_names(one: Images, other: Images) -> list[str]:
+    """Names that classes of two sets have in common though they are not told to be the same.
+
+    One set has WordNet ids and the other has none: 'n02206856 bee' and 'bee'. Such sets were
+    collected apart, so they may be used with each other; but a reader must know.
+    """
+    shared = set(shared_classes(one, other))
+    return sorted(word for word in _words(one, shared) & _words(other, shared))
+
+
+def _words(images: Images, without: set[str]) -> set[str]:
+    """The names of a set in plain words: without ids, synonyms apart."""
+    found = set()
+    for name in images.class_names:
+        if class_key(name) in without:
+            continue
+        plain = re.sub(r"^n\d{8}\b", "", name).casefold().replace("_", " ")
+        found |= {word.strip() for word in plain.split(",")}
+    return found - {""}
+
+
 def allowed_references(
     target: str, references: Iterable[str], images: Mapping[str, Images]
 ) -> list[str]:

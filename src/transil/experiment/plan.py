@@ -18,7 +18,7 @@ from transil.engine.recipes import resolve
 from transil.engine.run_folder import TIMES, RunFolder
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import TransilError
-from transil.experiment.overlap import allowed_references, shared_classes
+from transil.experiment.overlap import allowed_references, same_names, shared_classes
 from transil.experiment.recipe import Experiment, training_recipe
 from transil.files import digest, plain_name
 from transil.methods.registry import METHODS
@@ -90,6 +90,15 @@ class Plan:
                 if reference != target and shared:
                     found[f"{target} / {reference}"] = shared
         return found
+
+    def same_names(self) -> dict[str, list[str]]:
+        """Classes of one name in sets that were collected apart, 'target / reference'."""
+        found = {
+            f"{target} / {reference}": same_names(self.images[target], self.images[reference])
+            for target in self.experiment.targets
+            for reference in self.references_of(target)
+        }
+        return {pair: names for pair, names in found.items() if names}
 
     def seconds_left(self) -> float | None:
         """An estimate from runs that are finished, or from what such networks usually do."""

@@ -126,11 +126,22 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             fail(key, "the list is empty")
         if len(set(values)) < len(values):
             fail(key, "something stands twice")
+    if len(set(experiment.candidates)) < len(experiment.candidates):
+        fail("candidates", "something stands twice")
+    for name in experiment.per_method:
+        if name in METHODS.names() and METHODS.find(name).trained_as() != name:
+            shared = METHODS.find(name).trained_as()
+            fail(
+                "per_method", f"'{name}' is not trained by itself; name '{shared}', which it shares"
+            )
     known = {
         "methods": METHODS.names(),
         "corrections": CORRECTIONS.names(),
         "solvers": SOLVERS.names(),
-        "per_method": [*experiment.methods, "joint"],
+        "per_method": [
+            *(METHODS.find(m).trained_as() for m in experiment.methods if m in METHODS.names()),
+            "joint",
+        ],
         "recipes": [*experiment.methods, "joint"],
     }
     for key, names in known.items():

@@ -14,6 +14,8 @@ from transil.errors import TransilError
 from transil.files import read_json, write_json
 
 FILE, FORMAT, VERSION = "results.json", "transil-results", 1
+# The reason of a failure that is none: nobody has trained the run yet.
+UNFINISHED = "the run is not finished"
 T = TypeVar("T")
 
 

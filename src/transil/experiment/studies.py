@@ -24,6 +24,7 @@ from transil.experiment.fits import fitted, joined
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
+    UNFINISHED,
     Ablation,
     Cell,
     Detail,
@@ -113,7 +114,7 @@ def reference_stores(
 def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
     """The scores of a finished run; one that is not is noted as a failure."""
     if task.status != "done":
-        failure = Failure(task.name, "the run is not finished")
+        failure = Failure(task.name, UNFINISHED)
         if failure not in results.failures:
             results.failures.append(failure)
         return None
@@ -371,6 +372,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "limits": list(plan.experiment.limits),
         "data_sets": sets,
         "classes_in_common": plan.overlaps(),
+        "same_names": plan.same_names(),
         "references_of": {t: plan.references_of(t) for t in plan.experiment.targets},
         "versions": versions(),
         "runs": runs,

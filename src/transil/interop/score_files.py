@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
-from transil.correction.bank import Bank, measured_scale
+from transil.correction.bank import Bank
 from transil.correction.layers import BLOCK, correct_groups
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
@@ -45,14 +45,21 @@ def correct_file(
         return _correct_tensor(source, target, bank, state, rescale)
     scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
     state = _check(scores, source, bank, state)
-    bank = _at_scale(bank, scores, state) if rescale else bank
-    bank.check_scale(scores, state)
     if target.suffix == ".npy":
+        if rescale:
+            try:
+                bank = bank.like(scores, state)
+            except TransilError as error:
+                raise TransilError(f"{source}: {error}") from None
+        else:
+            bank.check_scale(scores, state)
         _write_npy(source, target, scores, bank, state, progress)
     else:
         import torch
 
-        _save_tensor(source, target, torch.from_numpy(to_numpy(scores).copy()), bank, state)
+        _save_tensor(
+            source, target, torch.from_numpy(to_numpy(scores).copy()), bank, state, rescale
+        )
     return state, len(scores)
 
 
@@ -68,26 +75,23 @@ def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
     return state
 
 
-def _at_scale(bank: Bank, scores: Any, state: int) -> Bank:
-    return bank if state == 1 else bank.at_scale({state: measured_scale(scores)})
-
-
 def _correct_tensor(
     source: Path, target: Path, bank: Bank, state: int | None, rescale: bool
 ) -> tuple[int, int]:
     """Tensor in, tensor out, in its own type."""
     tensor = load_tensor(source)
     state = _check(tensor, source, bank, state)
-    bank = _at_scale(bank, tensor, state) if rescale else bank
-    _save_tensor(source, target, tensor, bank, state)
+    _save_tensor(source, target, tensor, bank, state, rescale)
     return state, len(tensor)
 
 
-def _save_tensor(source: Path, target: Path, tensor: Any, bank: Bank, state: int) -> None:
+def _save_tensor(
+    source: Path, target: Path, tensor: Any, bank: Bank, state: int, rescale: bool
+) -> None:
     import torch
 
     check_finite(to_numpy(tensor), f"{source}, state {state}")
-    corrected = bank.correct(tensor, state)
+    corrected = bank.correct(tensor, state, rescale=rescale)
     check_finite(to_numpy(corrected), f"{target}, corrected to {corrected.dtype}")
     with atomic_file(target, durable=False) as file:
         torch.save(corrected, file)

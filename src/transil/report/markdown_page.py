@@ -61,7 +61,8 @@ def write_markdown(
     for picture in parts.pictures:
         with atomic_file(path.with_suffix("") / f"{picture.name}.svg", durable=False) as file:
             file.write(svg_file(picture).encode("utf-8", "replace"))
-    text = "\n\n".join(_page(parts, path, _origin(path, folders, output), readings)) + "\n"
+    origin = _origin(path, folders, output, any(readings))
+    text = "\n\n".join(_page(parts, path, origin, readings)) + "\n"
     with atomic_file(path, durable=False) as file:
         file.write(text.encode("utf-8", "replace"))
     return path
@@ -120,14 +121,17 @@ def _page(
         yield from _made(r)
 
 
-def _origin(path: Path, folders: Sequence[str | Path], output: str | Path | None) -> Iterator[str]:
+def _origin(
+    path: Path, folders: Sequence[str | Path], output: str | Path | None, read: bool
+) -> Iterator[str]:
     """What the page is made from, and how it is made again."""
     if not folders:
         yield "`transil report` has written this page from the files of the experiment alone."
         return
     shown = [_shown(folder) for folder in folders]
     sources = names.listed([f"`{folder}/results.json`" for folder in shown])
-    yield f"This page is written from {sources} alone, by the command"
+    own = ", and the `reading.md` beside it," if read else ""
+    yield f"This page is written from {sources}{own} alone, by the command"
     elsewhere = [] if output is None else ["-o", _shown(output)]
     words = ["transil", "report", *shown, *elsewhere, "--markdown", _shown(path)]
     yield f"```text\n{shlex.join(words)}\n```"
@@ -248,6 +252,10 @@ def _made(results: Results) -> Iterator[str]:
     if isinstance(shared, Mapping) and shared:
         yield "Classes that two sets have in common:"
         yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in shared.items())
+    named = facts.get("same_names")
+    if isinstance(named, Mapping) and named:
+        yield "Classes of the same name in sets that were collected apart, and are used together:"
+        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in named.items())
     recipe = facts.get("recipe")
     if isinstance(recipe, Mapping) and recipe:
         # JSON is YAML: these lines can be used as a recipe again.

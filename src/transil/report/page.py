@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from transil.experiment.results import Results
 
 LOG_LINES = 20
+# How the names of tables and figures begin.
+OURS = ("headline", "table-", "transfer-matrix", "solvers", "figure-", "gains")
 NOTHING = "There is no corrected model to compare with an uncorrected one."
 LINKED = "A number leads to its run, its gain to the bank that was used. "
 SEVERAL = "With several seeds it leads to the list of them. "
@@ -58,9 +60,19 @@ def write_report(
     if pictures:
         captions = [f"**{p.name}** {md(p.title)}. {md(p.caption)}" for p in pictures]
         _write(folder / "figures" / "captions.md", "# Captions\n\n" + "\n\n".join(captions) + "\n")
+    _clear(folder / "tables", {t.name for t in parts.tables}, {".md", ".csv", ".tex"})
+    _clear(folder / "figures", {p.name for p in pictures}, {".svg", ".png"})
     page = folder / "report.html"
     _write(page, _page(parts, readings, Links()))
     return page
+
+
+def _clear(folder: Path, made: set[str], suffixes: set[str]) -> None:
+    """Take away what an earlier report has left and this one does not have; other files stay."""
+    for path in folder.glob("*") if folder.is_dir() else ():
+        ours = path.stem.startswith(OURS) and path.suffix in suffixes
+        if ours and path.stem not in made:
+            path.unlink()
 
 
 def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:

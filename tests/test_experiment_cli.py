@@ -1,0 +1,116 @@
+"""Experiments through the command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import outside_method
+from test_experiment import plan_of, recipe
+from transil.cli.app import run
+from transil.data import Images, ImageSplit
+from transil.errors import TransilError
+from transil.experiment.overlap import same_names, shared_classes
+from transil.experiment.recipe import load_experiment
+from transil.experiment.results import Results
+
+
+def test_the_demo_prints_its_gain_and_where_the_report_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command itself, on smaller images than it has."""
+    demo = load_experiment("demo")
+    small = {k: {"path": f"formula:{k}?classes=5&train=10&test=5&size=16"} for k in demo.sets}
+    monkeypatch.setattr(
+        "transil.experiment.recipe.load_experiment",
+        lambda *_: replace(demo, sets=small, train={"epochs": 1}),
+    )
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert run(["demo", "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("best control") == 4  # two methods, two corrections
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in said
+    cells = Results.load(tmp_path / "out").cells
+    assert {(c.setting.method, c.kind) for c in cells if c.name == "adbic"} == {
+        (m, k) for m in ("lwf", "lucir") for k in ("transfer", "bound")
+    }
+
+
+def test_settings_go_over_the_recipe_and_without_training_nothing_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", recipe(tmp_path), "-o", str(tmp_path / "results"), "states=[2]", "seeds=[4]"]
+    assert run([*words, "--plan", "--json"]) == 0
+    names = [row["run"] for row in json.loads(capsys.readouterr().out)["runs"]]
+    assert names
+    assert all("-s2-seed4-" in name for name in names)
+    assert run([*words, "--no-train"]) == 2
+    assert "no run of small is finished here yet" in capsys.readouterr().err
+    assert not (tmp_path / "results" / "results.json").exists()
+    assert not (tmp_path / "results" / "runs").exists()
+    assert run([*words, "methods=[lwf]", "--processes", "1"]) == 0
+    before = (tmp_path / "results" / "results.json").read_bytes()
+    capsys.readouterr()
+    assert run([*words, "--no-train"]) == 0  # what is missing is told, and no failure
+    told = capsys.readouterr().err
+    assert "8 of 12 runs are not finished" in told
+    assert "failed" not in told
+    assert {c.setting.method for c in Results.load(tmp_path / "results").cells} == {"lwf"}
+    assert run([*words, "methods=[lwf]", "--no-train"]) == 0
+    assert (tmp_path / "results" / "results.json").read_bytes() == before
+    assert run([*words[:-1], "statess=[2]"]) == 2
+    assert "statess" in capsys.readouterr().err
+
+
+def test_a_plan_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", recipe(tmp_path), "-o", str(tmp_path / "results"), "--plan"]
+    assert run(words) == 0
+    said = capsys.readouterr().out
+    assert "24 runs, 0 done already, about" in said
+    assert "references of c: a, b" in said
+    assert not (tmp_path / "results").exists()
+    assert run([*words, "--json"]) == 0
+    assert {r["status"] for r in json.loads(capsys.readouterr().out)["runs"]} == {"new"}
+
+
+def test_named_sets_and_methods_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--data-dir` is where names are looked for, and `recipes` trains a method without its own."""
+    monkeypatch.setenv("TRANSIL_DATA", "elsewhere")  # put back afterwards
+    words = [
+        "run",
+        "paper-table1",
+        "-o",
+        str(tmp_path / "x"),
+        "--plan",
+        "--data-dir",
+        str(tmp_path),
+    ]
+    assert run(words) == 2
+    assert f"not found in {tmp_path}" in capsys.readouterr().err
+    with outside_method.installed(tmp_path / "site"):
+        with pytest.raises(
+            TransilError, match="'anchored' has no recipe 'anchored-tiny'; name one"
+        ):
+            load_experiment(recipe(tmp_path, methods="[anchored]"))
+        plan = plan_of(tmp_path, methods="[anchored]", recipes="{anchored: ft-tiny}")
+        assert {task.config.method for task in plan.tasks} == {"anchored"}
+
+
+def test_classes_of_one_name_in_sets_collected_apart_are_told() -> None:
+    def images(*names: str) -> Images:
+        pixels = np.zeros((len(names), 2, 2, 3), dtype=np.uint8)
+        split = ImageSplit(pixels, np.arange(len(names)))
+        return Images("x", names, {"train": split, "test": split}, "x")
+
+    ids = images("n02206856 bee", "n02129165 lion, king of beasts", "n07747607 orange", "n00000001")
+    plain = images("Bee", "lion", "aquarium_fish")
+    assert shared_classes(ids, plain) == []
+    assert same_names(ids, plain) == ["bee", "lion"]
+    # What has the same id is told elsewhere.
+    assert same_names(ids, images("n02206856 bee", "n1 wasp")) == []
