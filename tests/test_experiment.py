@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transil import Schedule, provenance
+from transil import Schedule, load_bank, provenance
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
@@ -431,6 +431,17 @@ def ray_workers() -> list[int]:
             if (folder / "cmdline").read_bytes().startswith(b"ray::run_task"):
                 found.append(int(folder.name))
     return found
+
+
+def test_a_bank_says_which_runs_it_comes_from(whole: tuple[Path, Results]) -> None:
+    folder = whole[0] / "results"
+    told = load_bank(folder / "banks" / "siw-s2-adbic-newton-seed0.json").provenance
+    assert told["fitted_on"] == ["val"]
+    assert (told["pixels"], told["networks"]) == ([16], ["convnet"])
+    assert list(told["runs"]) == ["a", "b"]
+    for name, run_name in told["runs"].items():
+        assert run_name.startswith(f"{name}-ft-s2-seed0-")
+        assert (folder / "runs" / run_name / "run.json").exists()
 
 
 def test_a_report_from_files_alone(whole: tuple[Path, Results], tmp_path: Path) -> None:

@@ -336,9 +336,18 @@ def _facts(bank: Bank) -> dict[str, str]:
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
         "scores": bank.score_kind + (", rescaled" if bank.provenance.get("rescaled") else ""),
         "transfer": how,
-        "references": shown,
+        "references": shown + _where(bank),
         "made by": _made_by(bank),
     }
+
+
+def _where(bank: Bank) -> str:
+    """What an experiment told of its references' runs."""
+    told = {k: v for k, v in bank.provenance.items() if isinstance(v, list)}
+    parts = [f"{pixels} px" for pixels in told.get("pixels", [])] + told.get("networks", [])
+    if "fitted_on" in told:
+        parts.append(f"fitted on {' and '.join(map(str, told['fitted_on']))}")
+    return f" ({', '.join(map(str, parts))})" if parts else ""
 
 
 def _cell(value: Any) -> str:

@@ -74,11 +74,12 @@ def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Resul
         banks = {}
         whole = reference_stores(plan, results, method, states, seed)
         stores = {name: joined(store, experiment.fit_on, name) for name, store in whole.items()}
+        told = reference_facts(plan, list(stores), method, states, seed)
         for name, solver in itertools.product(experiment.corrections, experiment.solvers):
             if stores:
                 file = f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
                 path = plan.folder / "banks" / file
-                bank = fitted(path, stores, name, solver)
+                bank = fitted(path, stores, name, solver, told)
                 banks[name, solver] = bank, path
                 results.pairs.append(last_pairs(bank, method, states, seed))
         targets: dict[str, ScoreStore] = {}
@@ -109,6 +110,20 @@ def reference_stores(
         if store is not None:
             stores[name] = store
     return stores
+
+
+def reference_facts(
+    plan: Plan, names: Sequence[str], method: str, states: int, seed: int
+) -> dict[str, Any]:
+    """What the provenance of a bank says of the runs that it was fitted on."""
+    tasks = {name: plan.task(name, method, states, 1.0, seed) for name in names}
+    return {
+        "experiment": plan.experiment.name,
+        "fitted_on": list(plan.experiment.fit_on),
+        "runs": {name: task.name for name, task in tasks.items()},
+        "networks": sorted({task.config.net.body for task in tasks.values()}),
+        "pixels": sorted({plan.images[name].size for name in tasks}),
+    }
 
 
 def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
