@@ -325,15 +325,21 @@ def test_nothing_to_report(results: Results | list[Results], tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_an_earlier_report_had_is_taken_away(small: Results, tmp_path: Path) -> None:
+def test_what_an_earlier_report_had_is_taken_away(
+    small: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))
     write_report(small, tmp_path)
     (tmp_path / "tables" / "mine.csv").write_text("kept")
+    (tmp_path / "figures").mkdir()
+    for name in ("transfer-matrix.svg", "figure-4-2.png", "mine.png"):
+        (tmp_path / "figures" / name).write_text("of an earlier report")
     before = {p.name for p in (tmp_path / "tables").iterdir()}
     write_report(replace(small, ablations=[], singles=[]), tmp_path)
     gone = before - {p.name for p in (tmp_path / "tables").iterdir()}
     kinds = ("md", "csv", "tex")
     assert gone == {f"{t}.{k}" for t in ("table-3", "transfer-matrix") for k in kinds}
-    assert not list((tmp_path / "figures").glob("transfer-matrix.*"))
+    assert [p.name for p in (tmp_path / "figures").iterdir()] == ["mine.png"]
 
 
 def test_only_failures(tmp_path: Path) -> None:
