@@ -191,10 +191,9 @@ class Bank:
 
         Labels are not needed. State 1 is never corrected and tells nothing.
         """
-        known = self.scale(state)
-        if state == 1 or known == 0:
+        if state == 1:
             return self
-        scale = measured_scale(scores)
+        scale, known = measured_scale(scores), self.scale(state)
         ratio = scale / known if known else 1.0
         earlier = {s: self.scale(s) for s in range(2, state)}  # `bic-all` applies their pairs
         return self.at_scale({**{s: x * ratio for s, x in earlier.items() if x}, state: scale})

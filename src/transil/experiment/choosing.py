@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from transil.correction.bank import Bank
-from transil.correction.layers import correct_groups
 from transil.correction.objective import Penalty
 from transil.correction.registry import get_solver
 from transil.correction.solvers import Solver
 from transil.errors import TransilError
 from transil.experiment.fits import fitted
+from transil.experiment.hits import applied, average, hits_of
 from transil.experiment.results import Choice
 from transil.scores import ScoreStore
 
@@ -91,15 +91,8 @@ def left_out(bank: Bank, stores: Mapping[str, ScoreStore], plan: Plan) -> dict[s
 
 def transferred(store: ScoreStore, bank: Bank | None, split: str) -> float:
     """The average accuracy with a bank's pairs, or without any."""
-    shares = []
-    for state in store.require(split)[1:]:
-        data = store.get(split, state)
-        scores = data.scores
-        if bank is not None:
-            pairs = bank.applied(state)
-            scores = correct_groups(scores, pairs.alpha, pairs.beta, store.schedule, state)
-        shares.append(float(np.mean(scores.argmax(axis=1) == data.columns)))
-    return float(np.mean(shares))
+    pairs = None if bank is None else applied(bank)
+    return average([hits_of(store, split, state, pairs) for state in store.require(split)])
 
 
 def choose(choices: Iterable[Choice], correction: str = "adbic") -> dict[str, str]:

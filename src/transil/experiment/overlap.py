@@ -32,7 +32,7 @@ def same_names(one: Images, other: Images) -> list[str]:
     collected apart, so they may be used with each other; but a reader must know.
     """
     shared = set(shared_classes(one, other))
-    return sorted(word for word in _words(one, shared) & _words(other, shared))
+    return sorted(_words(one, shared) & _words(other, shared))
 
 
 def _words(images: Images, without: set[str]) -> set[str]:

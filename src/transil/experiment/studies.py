@@ -21,6 +21,7 @@ from transil.experiment.bootstrap import Bootstrap, Hits
 from transil.experiment.choosing import study_choices
 from transil.experiment.controls import align, shift
 from transil.experiment.fits import fitted, joined
+from transil.experiment.hits import PairsOf, applied, average, hits_of
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
@@ -39,9 +40,6 @@ from transil.files import digest
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore
 
-# pairs(state) gives (alpha, beta), each (state,): what is applied to the groups of a state.
-PairsOf = Callable[[int], tuple[Any, Any]]
-
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -55,12 +53,8 @@ class Target:
 
     def hits(self, pairs: PairsOf) -> list[Hits]:
         """Which test images of each state are predicted right after correction."""
-        found = [self.raw[0]]
-        for state in range(2, self.store.schedule.states + 1):
-            data = self.store.get("test", state)
-            scores = correct_groups(data.scores, *pairs(state), self.store.schedule, state)
-            found.append(scores.argmax(axis=1) == data.columns)
-        return found
+        states = range(2, self.store.schedule.states + 1)
+        return [self.raw[0], *(hits_of(self.store, "test", state, pairs) for state in states)]
 
 
 def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Results:
@@ -144,11 +138,11 @@ def open_target(plan: Plan, results: Results, setting: Setting) -> Target | None
         return None
     raw, labels = [], None
     for state in store.require("test"):
-        data = store.get("test", state)
-        if labels is not None and not np.array_equal(data.labels[: len(labels)], labels):
+        now = store.get("test", state).labels
+        if labels is not None and not np.array_equal(now[: len(labels)], labels):
             raise TransilError(f"{store.name}: the test images of states are not nested")
-        labels = data.labels
-        raw.append(data.scores.argmax(axis=1) == data.columns)
+        labels = now
+        raw.append(hits_of(store, "test", state))
     boot = _bootstrap(len(raw[-1]), plan.experiment.resamples)
     return Target(setting, task, store, raw, boot)
 
@@ -311,21 +305,6 @@ def detail(
     return Detail(
         target.setting, name, solver, how, metrics.mean_score, metrics.score_deviation, matrix
     )
-
-
-def applied(bank: Bank) -> PairsOf:
-    """What a bank applies to the groups of each state."""
-
-    def pairs(state: int) -> tuple[Any, Any]:
-        made = bank.applied(state)
-        return made.alpha, made.beta
-
-    return pairs
-
-
-def average(hits: Sequence[Hits]) -> float:
-    """Average incremental accuracy, states 2..S."""
-    return float(np.mean([h.mean() for h in hits[1:]]))
 
 
 def last_pairs(bank: Bank, method: str, states: int, seed: int) -> Pairs:

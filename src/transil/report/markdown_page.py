@@ -20,9 +20,9 @@ from transil.files import atomic_file, check_output
 from transil.report import names, reading
 from transil.report.drawing import Picture, svg_file
 from transil.report.headline import NOTE, headlines
-from transil.report.page import NOTHING
 from transil.report.parts import (
     BESIDE,
+    NOTHING,
     Parts,
     headline_lead,
     missing_texts,

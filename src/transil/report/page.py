@@ -14,6 +14,7 @@ from transil.report.headline import NOTE, headlines
 from transil.report.markup import Links, facts_html, table_html
 from transil.report.parts import (
     BESIDE,
+    NOTHING,
     PLACED,
     Parts,
     headline_lead,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 LOG_LINES = 20
 # How the names of tables and figures begin.
 OURS = ("headline", "table-", "transfer-matrix", "solvers", "figure-", "gains")
-NOTHING = "There is no corrected model to compare with an uncorrected one."
 LINKED = "A number leads to its run, its gain to the bank that was used. "
 SEVERAL = "With several seeds it leads to the list of them. "
 LINKED_TARGET = "A number leads to the run of its target. "

@@ -23,6 +23,7 @@ BESIDE = {"table-1": ("gains",), "table-3": ("table-3-references",),
           "transfer-matrix": ("transfer-matrix",)}  # fmt: skip
 # These facts have a place of their own on a page.
 PLACED = ("limits", "differs", "runs", "run_seconds")
+NOTHING = "There is no corrected model to compare with an uncorrected one."
 RUNS_NOTE = (
     "Seconds are those of a run with the others beside it: several runs may share a GPU, so their "
     "sum is not the time that has passed. What an interruption lost is not in them. GPU memory is "
