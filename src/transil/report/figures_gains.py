@@ -24,6 +24,7 @@ from transil.report.drawing import (
     method_style,
     room,
     short,
+    whole_ticks,
 )
 from transil.report.more_tables import ablation_groups, main_singles
 from transil.report.names import Line
@@ -118,7 +119,6 @@ def _bound(share: float | None, otherwise: float) -> float:
 def ablation_figure(study: Study) -> Picture | None:
     """Gain with R references, one panel per target and S."""
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
     main = study.main
     series: dict[tuple[str, int], dict[str, tuple[list[int], list[float], list[float]]]] = {}
@@ -146,6 +146,7 @@ def ablation_figure(study: Study) -> Picture | None:
     methods = [m for m in study.methods if any(m in v for v in series.values())]
     grid = Grid(len(targets), len(all_states), (2.8, 1.75), left=1.0, gap=(0.5, 0.35),
                 legend=names.methods(methods))  # fmt: skip
+    most = max(n for panel in series.values() for counts, _, _ in panel.values() for n in counts)
     for r, target in enumerate(targets):
         grid.row_name(r, names.target(target))
         for c, states in enumerate(all_states):
@@ -162,7 +163,9 @@ def ablation_figure(study: Study) -> Picture | None:
                 axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes)
             axes.axhline(0, color=TEXT, linewidth=0.7)
             axes.grid()
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            # One axis for all: numbers stand under the last row alone.
+            whole_ticks(axes.xaxis, most)
+            axes.set_xlim(0.6, most + 0.4)
             axes.tick_params(labelbottom=r == len(targets) - 1)
             if r == 0:
                 axes.set_title(f"S = {states}")
