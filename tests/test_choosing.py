@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from report_results import made_up
-from transil import Penalty, TransilError, fit, load_bank
+from transil import Penalty, TransilError, fit
 from transil.correction.registry import get_solver
-from transil.experiment.choosing import choose, read_candidate, study_choices, transferred
-from transil.experiment.fits import joined
+from transil.experiment.choosing import choose, study_choices, transferred
+from transil.experiment.fits import Fits, joined, read_candidate
 from transil.experiment.results import Choice, Results
 from transil.report.choices import candidate_name, choice_table
 from transil.report.parts import parts_of
@@ -41,11 +41,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     target = biased_scores("12/4", seed=9, images_per_class=20)
     plan: Any = SimpleNamespace(
         experiment=SimpleNamespace(corrections=("adbic",), candidates=("newton", "newton:0.3")),
-        folder=tmp_path_factory.mktemp("results"),
         references_of=SHARED.__getitem__,
     )
+    fits = Fits(tmp_path_factory.mktemp("fits"))
     to_fit = {name: joined(store, ["val", "test"], name) for name, store in stores.items()}
-    args = (plan, stores, to_fit, {"t": target}, "lwf", 4, 0)
+    args: Any = (plan, fits, stores, to_fit, {"t": target}, "lwf", 4, 0)
     return {"args": args, "choices": list(study_choices(*args)), "stores": stores,
             "to_fit": to_fit, "target": target}  # fmt: skip
 
@@ -68,23 +68,6 @@ def test_a_reference_is_corrected_by_the_others_it_may_use(found: dict[str, Any]
             assert value == pytest.approx(np.mean(hits), abs=1e-12)
         assert choice.raw["b"] == transferred(found["stores"]["b"], None, "val")
     assert np.mean(list(free.left_out.values())) > np.mean(list(free.raw.values()))
-
-
-def test_fits_are_kept_and_made_again_when_scores_change(found: dict[str, Any]) -> None:
-    plan, stores, to_fit, *rest = found["args"]
-    files = sorted((plan.folder / "candidates").iterdir())
-    assert [f.name for f in files] == [
-        "lwf-s4-adbic-newton-0.3-seed0.json", "lwf-s4-adbic-newton-seed0.json"
-    ]  # fmt: skip
-    times = [f.stat().st_mtime_ns for f in files]
-    assert list(study_choices(*found["args"])) == found["choices"]
-    assert [f.stat().st_mtime_ns for f in files] == times
-    turned = list(study_choices(plan, stores, dict(reversed(to_fit.items())), *rest))
-    assert [r.name for r in load_bank(files[0]).references] == ["c", "b", "a"]
-    assert turned[0].left_out == pytest.approx(found["choices"][0].left_out)
-    changed = {**to_fit, "a": joined(biased_scores("12/4", seed=5), ["val"], "a")}
-    again = list(study_choices(plan, stores, changed, *rest))
-    assert again[0].left_out["b"] != found["choices"][0].left_out["b"]
 
 
 def choice(candidate: str, value: float, **over: Any) -> Choice:

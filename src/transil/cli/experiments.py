@@ -99,7 +99,10 @@ def run_command(
         note(f"{experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
     with progress_bar(1.0) as update:
         results = run_experiment(
-            plan, execute=execute if train else nothing_trained, tell=_teller(update)
+            plan,
+            execute=execute if train else nothing_trained,
+            tell=_teller(update),
+            processes=processes,
         )
         update(1.0, "writing the report")
         page = write_report(results, output, [read_reading(output)]) if results.cells else None

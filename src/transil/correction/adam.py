@@ -28,6 +28,7 @@ class Adam(Solver):
     """Adam with the choices in which the released code and the paper differ as settings."""
 
     name: ClassVar[str] = "adam"
+    slow: ClassVar[bool] = True
 
     epochs: int = 200
     batch_size: int = 128

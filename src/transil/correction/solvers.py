@@ -56,6 +56,7 @@ class Solver(ABC):
     """A way to fit the pairs of one state. Instances hold settings only."""
 
     name: ClassVar[str]
+    slow: ClassVar[bool] = False  # takes seconds, so that many fits want several processes
 
     penalty: Penalty = field(default_factory=Penalty)
 

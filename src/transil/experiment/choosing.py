@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from transil.correction.bank import Bank
-from transil.correction.objective import Penalty
-from transil.correction.registry import get_solver
-from transil.correction.solvers import Solver
-from transil.errors import TransilError
-from transil.experiment.fits import fitted
+from transil.experiment.fits import Fits
 from transil.experiment.hits import applied, average, hits_of
 from transil.experiment.results import Choice
 from transil.scores import ScoreStore
@@ -30,28 +25,9 @@ if TYPE_CHECKING:
 SPLIT = "val"
 
 
-def read_candidate(text: str) -> Solver:
-    """A solver, with a penalty where one is named: 'newton', 'newton:0.001', 'newton:0.0025,0.0525'.
-
-    One number is for alpha and beta, two are for one each.
-    """
-    name, colon, rest = text.partition(":")
-    solver = get_solver(name)
-    if not colon:
-        return solver
-    try:
-        numbers = [float(word) for word in rest.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 2):
-        raise TransilError(
-            f"'{text}': a penalty is one number or two, as in newton:0.001 or newton:0.0025,0.0525"
-        )
-    return replace(solver, penalty=Penalty(numbers[0], numbers[-1]))
-
-
 def study_choices(
     plan: Plan,
+    fits: Fits,
     stores: Mapping[str, ScoreStore],
     to_fit: Mapping[str, ScoreStore],
     targets: Mapping[str, ScoreStore],
@@ -63,11 +39,7 @@ def study_choices(
     for correction, text in itertools.product(
         plan.experiment.corrections, plan.experiment.candidates
     ):
-        name = text.replace(":", "-").replace(",", "-")
-        path = (
-            plan.folder / "candidates" / f"{method}-s{states}-{correction}-{name}-seed{seed}.json"
-        )
-        bank = fitted(path, to_fit, correction, read_candidate(text))
+        bank = fits.bank(to_fit, correction, text)
         seen = {}
         for target, store in targets.items():
             there = [r for r in plan.references_of(target) if r in to_fit]

@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from transil.correction.bank import Bank
-from transil.correction.fitting import SolverLike, fit
+from transil.correction.fitting import fit
+from transil.correction.objective import Penalty
 from transil.correction.registry import get_solver
 from transil.correction.solvers import Solver
+from transil.correction.transfers import merge
+from transil.errors import TransilError
 from transil.scores import ScoreStore
 
 # The name of the split that `joined` makes.
 FIT = "fit"
 
+# So many slow fits are worth the seconds that it takes to start processes.
+FEWEST = 4
 
-def fitted(
-    path: Path,
-    stores: Mapping[str, ScoreStore],
-    correction: str,
-    solver: SolverLike,
-    told: Mapping[str, Any] | None = None,
-) -> Bank:
-    """The pairs of all references, from the file where it is of the same scores and settings.
+# Processes side by side have one thread each; libraries read this when they are loaded.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-    `told` is what else the bank's provenance says.
+
+def read_candidate(text: str) -> Solver:
+    """A solver, with a penalty where one is named: 'newton', 'newton:0.001', 'newton:0.0025,0.0525'.
+
+    One number is for alpha and beta, two are for one each.
     """
-    how = get_solver(solver)
-    bank = _kept(path, stores, correction, how)
-    if bank is None:
-        names, given = list(stores), list(stores.values())
-        bank = fit(given, split=FIT, names=names, correction=correction, solver=how)
-        bank.save(path)
-    whole = {**bank.provenance, **(told or {})}
-    if whole != bank.provenance:
-        bank = replace(bank, provenance=whole)
-        bank.save(path)
-    return bank
-
-
-def _kept(
-    path: Path, stores: Mapping[str, ScoreStore], correction: str, how: Solver
-) -> Bank | None:
-    if path.exists():
-        bank = Bank.load(path)
-        made = ([(r.name, r.source) for r in bank.references], bank.correction.name, bank.solver)
-        wanted = ([(n, s.fingerprint()) for n, s in stores.items()], correction, how.name)
-        if made == wanted and bank.settings == how.settings():
-            return bank
-    return None
+    name, colon, rest = text.partition(":")
+    solver = get_solver(name)
+    if not colon:
+        return solver
+    try:
+        numbers = [float(word) for word in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise TransilError(
+            f"'{text}': a penalty is one number or two, as in newton:0.001 or newton:0.0025,0.0525"
+        )
+    return replace(solver, penalty=Penalty(numbers[0], numbers[-1]))
 
 
 def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
@@ -67,3 +68,134 @@ def joined(store: ScoreStore, splits: Sequence[str], name: str) -> ScoreStore:
             np.concatenate([part.labels for part in parts]),
         )
     return made
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One fit: of one data set's scores (split 'fit'), in one way."""
+
+    folder: Path
+    name: str
+    store: ScoreStore
+    source: str  # the store's fingerprint
+    correction: str
+    candidate: str
+
+    @property
+    def path(self) -> Path:
+        """The file that keeps it; its name says what it was made from."""
+        how = self.candidate.replace(":", "-").replace(",", "-")
+        of = f"{self.name}-{self.store.method}-s{self.store.schedule.states}"
+        file = f"{of}-{self.correction}-{how}-{self.source[:12]}.json"
+        return self.folder / file
+
+    def kept(self) -> Bank | None:
+        """From the file, where there is one of the same scores and settings."""
+        try:
+            bank = Bank.load(self.path) if self.path.exists() else None
+        except TransilError:  # damaged: made again
+            return None
+        how = read_candidate(self.candidate)
+        if bank is None or bank.settings != how.settings():
+            return None
+        made = [(r.name, r.source) for r in bank.references], bank.correction.name, bank.solver
+        wanted = [(self.name, self.source)], self.correction, how.name
+        return bank if made == wanted else None
+
+    def bank(self) -> Bank:
+        """The fit as a bank of one reference; made where it is not kept."""
+        bank = self.kept()
+        if bank is None:
+            how = read_candidate(self.candidate)
+            bank = fit(
+                self.store, split=FIT, names=[self.name], correction=self.correction, solver=how
+            )
+            bank.save(self.path)
+        return bank
+
+
+class Fits:
+    """Makes fits and keeps them in a folder; many slow ones in several processes."""
+
+    def __init__(self, folder: Path, processes: int = 1) -> None:
+        self.folder, self.processes = folder, processes
+        self._sources: WeakKeyDictionary[ScoreStore, str] = WeakKeyDictionary()
+        self._pool: ProcessPoolExecutor | None = None
+        self._others: list[BaseProcess] = []  # processes that are not of the pool
+        self._one_thread = contextlib.ExitStack()
+
+    def bank(self, stores: Mapping[str, ScoreStore], correction: str, candidate: str) -> Bank:
+        """The pairs of all data sets together."""
+        jobs = self.jobs(stores, [correction], [candidate])
+        return merge([job.bank() for job in jobs])
+
+    def jobs(
+        self,
+        stores: Mapping[str, ScoreStore],
+        corrections: Iterable[str],
+        candidates: Iterable[str],
+    ) -> list[Job]:
+        """Every data set in every way, each once."""
+        ways = [(c, how) for c in corrections for how in dict.fromkeys(candidates)]
+        made = []
+        for name, store in stores.items():
+            if store not in self._sources:
+                self._sources[store] = store.fingerprint()
+            made += [Job(self.folder, name, store, self._sources[store], *way) for way in ways]
+        return made
+
+    def ahead(self, jobs: Iterable[Job]) -> None:
+        """Make slow fits that will be asked for, where there are enough of them for processes."""
+        slow = [job for job in jobs if read_candidate(job.candidate).slow and job.kept() is None]
+        if self.processes < 2 or len(slow) < FEWEST:
+            return
+        if self._pool is None:
+            self._one_thread.enter_context(_one_thread())
+            self._others = multiprocessing.active_children()
+            self._pool = ProcessPoolExecutor(
+                self.processes, multiprocessing.get_context("spawn"), initializer=_not_interrupted
+            )
+        with contextlib.suppress(BrokenProcessPool):  # they are then made one by one
+            waiting: list[Future[None]] = [self._pool.submit(_make, job) for job in slow]
+            for future in as_completed(waiting):
+                with contextlib.suppress(TransilError):  # said again when the fit is asked for
+                    future.result()
+
+    def __enter__(self) -> Fits:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            if kind is not None:  # nobody waits for fits that are under way
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                for process in set(multiprocessing.active_children()) - set(self._others):
+                    process.terminate()
+            self._pool.shutdown()
+        self._one_thread.close()
+
+
+def _make(job: Job) -> None:
+    job.bank()
+
+
+def _not_interrupted() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

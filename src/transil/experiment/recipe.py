@@ -11,7 +11,7 @@ from typing import Any, Literal
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
-from transil.experiment.choosing import read_candidate
+from transil.experiment.fits import read_candidate
 from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest

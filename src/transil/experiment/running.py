@@ -33,15 +33,22 @@ def nothing_trained(plan: Plan, _tell: Tell | None) -> list[Failure]:
 
 
 def run_experiment(
-    plan: Plan, *, execute: Execute | None = None, tell: Tell | None = None
+    plan: Plan,
+    *,
+    execute: Execute | None = None,
+    tell: Tell | None = None,
+    processes: int | None = None,
 ) -> Results:
-    """Train what is missing, study all scores, and write results.json to the plan's folder."""
+    """Train what is missing, study all scores, and write results.json to the plan's folder.
+
+    `processes` is for the studies (see `study`); training has its own, in `execute`.
+    """
     with told(f"cannot write {plan.folder}"):
         plan.folder.mkdir(parents=True, exist_ok=True)
     busy = f"{plan.folder}: another process is working on this experiment; wait for it, or stop it"
     with locked(plan.folder / ".experiment.lock", busy):
         failures = [_here(f, plan.folder) for f in (execute or local_executor())(plan, tell)]
-        results = study(plan, tell)
+        results = study(plan, tell, processes=processes)
         known = {failure.what for failure in failures}
         others = [f for f in results.failures if f.what not in known]
         results = replace(results, failures=[*failures, *others])

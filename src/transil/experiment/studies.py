@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from transil.evaluation import evaluate
 from transil.experiment.bootstrap import Bootstrap, Hits
 from transil.experiment.choosing import study_choices
 from transil.experiment.controls import align, shift
-from transil.experiment.fits import fitted, joined
+from transil.experiment.fits import Fits, joined
 from transil.experiment.hits import PairsOf, applied, average, hits_of
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
@@ -36,7 +37,7 @@ from transil.experiment.results import (
     Setting,
     Single,
 )
-from transil.files import digest
+from transil.files import digest, read_json
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore
 
@@ -51,47 +52,89 @@ class Target:
     raw: list[Hits]  # of states 1..S
     bootstrap: Bootstrap
 
+    @property
+    def whole(self) -> bool:
+        """Whether it was trained on all its images."""
+        return self.setting.fraction == 1.0
+
+    @property
+    def own(self) -> ScoreStore:
+        """Its validation scores: what the upper bound is fitted on."""
+        return joined(self.store, ["val"], self.setting.target)
+
     def hits(self, pairs: PairsOf) -> list[Hits]:
         """Which test images of each state are predicted right after correction."""
         states = range(2, self.store.schedule.states + 1)
         return [self.raw[0], *(hits_of(self.store, "test", state, pairs) for state in states)]
 
 
-def study(plan: Plan, tell: Callable[[float, str], None] | None = None) -> Results:
-    """All studies of an experiment; parts whose runs are missing are reported as failures."""
+def study(
+    plan: Plan,
+    tell: Callable[[float, str], None] | None = None,
+    *,
+    processes: int | None = None,
+) -> Results:
+    """All studies of an experiment; parts whose runs are missing are reported as failures.
+
+    Slow fits are made in several `processes`, by default one per CPU core.
+    """
     experiment = plan.experiment
     results = Results(experiment.name, facts=facts(plan))
     combos = list(itertools.product(experiment.seeds, experiment.states, experiment.methods))
-    for number, (seed, states, method) in enumerate(combos):
-        if tell is not None:
-            tell(number / len(combos), f"{method}, {states} states, seed {seed}")
-        banks = {}
-        whole = reference_stores(plan, results, method, states, seed)
-        stores = {name: joined(store, experiment.fit_on, name) for name, store in whole.items()}
-        told = reference_facts(plan, list(stores), method, states, seed)
-        for name, solver in itertools.product(experiment.corrections, experiment.solvers):
-            if stores:
-                file = f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
-                path = plan.folder / "banks" / file
-                bank = fitted(path, stores, name, solver, told)
-                banks[name, solver] = bank, path
-                results.pairs.append(last_pairs(bank, method, states, seed))
-        targets: dict[str, ScoreStore] = {}
-        for target, fraction in itertools.product(experiment.targets, experiment.train_fraction):
-            setting = Setting(target, method, states, fraction, seed)
-            opened = open_target(plan, results, setting)
-            if opened is not None:
-                study_target(plan, results, opened, banks)
-                if fraction == 1.0:
-                    targets[target] = opened.store
-        if experiment.candidates and len(stores) > 1:
-            results.choices.extend(
-                study_choices(plan, whole, stores, targets, method, states, seed)
-            )
+    with Fits(plan.folder / "fits", processes or len(os.sched_getaffinity(0))) as fits:
+        for number, (seed, states, method) in enumerate(combos):
+            if tell is not None:
+                tell(number / len(combos), f"{method}, {states} states, seed {seed}")
+            study_method(plan, results, fits, method, states, seed)
     for target, seed in itertools.product(experiment.targets, experiment.seeds):
         if experiment.joint:
             add_joint(plan, results, target, seed)
     return results
+
+
+def study_method(
+    plan: Plan, results: Results, fits: Fits, method: str, states: int, seed: int
+) -> None:
+    """All targets of one method, S and seed."""
+    experiment = plan.experiment
+    whole = reference_stores(plan, results, method, states, seed)
+    stores = {name: joined(store, experiment.fit_on, name) for name, store in whole.items()}
+    settings = [
+        Setting(target, method, states, fraction, seed)
+        for target, fraction in itertools.product(experiment.targets, experiment.train_fraction)
+    ]
+    targets = [t for s in settings if (t := open_target(plan, results, s)) is not None]
+    choosing = experiment.candidates if len(stores) > 1 else ()
+    ahead = fits.jobs(stores, experiment.corrections, [*experiment.solvers, *choosing])
+    if stores and experiment.own_bound:
+        owns = {t.setting.target: t.own for t in targets if t.whole}
+        ahead += fits.jobs(owns, experiment.corrections, experiment.solvers)
+    fits.ahead(ahead)
+    told = reference_facts(plan, list(stores), method, states, seed)
+    banks = {}
+    for name, solver in itertools.product(experiment.corrections, experiment.solvers):
+        if stores:
+            bank = fits.bank(stores, name, solver)
+            bank = replace(bank, provenance={**bank.provenance, **told})
+            path = plan.folder / "banks" / f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
+            _keep(bank, path)
+            banks[name, solver] = bank, path
+            results.pairs.append(last_pairs(bank, method, states, seed))
+    for target in targets:
+        study_target(plan, results, fits, target, banks)
+    if choosing:
+        seen = {target.setting.target: target.store for target in targets if target.whole}
+        results.choices.extend(study_choices(plan, fits, whole, stores, seen, method, states, seed))
+
+
+def _keep(bank: Bank, path: Path) -> None:
+    """Save a bank, unless the file has it already."""
+    try:
+        same = read_json(path) == bank.to_json()
+    except TransilError:  # not there yet, or damaged
+        same = False
+    if not same:
+        bank.save(path)
 
 
 def reference_stores(
@@ -148,7 +191,11 @@ def open_target(plan: Plan, results: Results, setting: Setting) -> Target | None
 
 
 def study_target(
-    plan: Plan, results: Results, target: Target, banks: dict[tuple[str, str], tuple[Bank, Path]]
+    plan: Plan,
+    results: Results,
+    fits: Fits,
+    target: Target,
+    banks: dict[tuple[str, str], tuple[Bank, Path]],
 ) -> None:
     """Raw, controls, transfers and bounds of one target."""
     experiment = plan.experiment
@@ -168,13 +215,10 @@ def study_target(
             chosen = transfer(bank, how, target=looks)
             kind = "bound" if how == "oracle" else "transfer"
             add(kind, name, applied(chosen), solver, how, there, path)
-        if experiment.own_bound and target.setting.fraction == 1.0:
-            s = target.setting
-            file = f"own-{s.target}-{s.method}-s{s.states}-{name}-{solver}-seed{s.seed}.json"
-            store = joined(target.store, ["val"], "own")
-            own = fitted(plan.folder / "candidates" / file, {"own": store}, name, solver)
-            add("bound", name, applied(own), solver, "own", [target.setting.target])
-        if target.setting.fraction == 1.0:
+        if target.whole:
+            if experiment.own_bound:
+                own = fits.bank({target.setting.target: target.own}, name, solver)
+                add("bound", name, applied(own), solver, "own", [target.setting.target])
             add.singles(bank, name, solver)
             if experiment.ablation and name == "adbic" and solver == first:
                 add.ablation(bank, name, solver)
