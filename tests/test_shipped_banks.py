@@ -391,12 +391,16 @@ def test_what_is_shipped_is_what_the_committed_results_say() -> None:
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    results = root / "results/real-32"
-    assert tool.default_solvers(Results.load(results)) == read_json(REAL / "defaults.json")
-    fitted = {p.stem.removesuffix("-seed0"): p for p in (results / "banks").glob("*-seed0.json")}
-    assert {bank.name for bank in shipped_banks()} == set(fitted)
-    for name, path in fitted.items():
-        assert (REAL / f"{name}.json").read_bytes() == path.read_bytes()
+    folder = root / "results/real-32"
+    results = Results.load(folder)
+    assert tool.default_solvers(results) == read_json(REAL / "defaults.json")
+    whole = tool.fitted_banks(folder, results, 0)
+    assert {bank.name for bank in shipped_banks()} == set(whole)
+    for name in whole:
+        fitted = folder / f"banks/{name}-seed0.json"
+        assert (REAL / f"{name}.json").read_bytes() == fitted.read_bytes()
+    with pytest.raises(TransilError, match="no bank of seed 7"):
+        tool.fitted_banks(folder, results, 7)
 
 
 def test_generated_banks_pass_the_same_check(made: Path) -> None:

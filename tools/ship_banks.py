@@ -5,6 +5,7 @@
 Copies results/real-32/banks/METHOD-sSTATES-CORRECTION-SOLVER-seed0.json to src/transil/banks, where
 `transil.load_bank` finds them, and writes which solver is each method's default: the one that won
 among the references alone (`transil.experiment.choosing`). Its penalty must be the solver's own.
+Banks in which a reference of the experiment is missing stay behind.
 """
 
 from __future__ import annotations
@@ -44,12 +45,15 @@ def default_solvers(results: Results) -> dict[str, str]:
     return solvers
 
 
-def fitted_banks(results: Path, seed: int) -> dict[str, Bank]:
-    """The banks of one seed by the names they will have."""
-    files = sorted((results / "banks").glob(f"*-seed{seed}.json"))
-    if not files:
-        raise TransilError(f"{results}: no banks of seed {seed}")
-    return {path.stem.removesuffix(f"-seed{seed}"): Bank.load(path) for path in files}
+def fitted_banks(folder: Path, results: Results, seed: int) -> dict[str, Bank]:
+    """The banks of one seed that hold all references, by the names they will have."""
+    files = sorted((folder / "banks").glob(f"*-seed{seed}.json"))
+    banks = {path.stem.removesuffix(f"-seed{seed}"): Bank.load(path) for path in files}
+    wanted = set(results.facts["recipe"]["references"])
+    whole = {n: b for n, b in banks.items() if {r.name for r in b.references} == wanted}
+    if not whole:
+        raise TransilError(f"{folder}: no bank of seed {seed} has all references")
+    return whole
 
 
 def main() -> int:
@@ -59,8 +63,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     try:
-        solvers = default_solvers(Results.load(options.results))
-        banks = fitted_banks(options.results, options.seed)
+        results = Results.load(options.results)
+        solvers = default_solvers(results)
+        banks = fitted_banks(options.results, results, options.seed)
         for bank in banks.values():
             wanted = f"{bank.method}-s{bank.schedule.states}-{bank.correction.name}"
             if f"{wanted}-{solvers.get(str(bank.method))}" not in banks:
