@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import UNEQUAL
-from transil import AdBiC, BiC, BiCAll, BiCPast, Schedule, TransilError
+from transil import AdBiC, BiC, BiCAll, BiCPast, Schedule, ScoreStore, TransilError, fit
 from transil.correction import Pairs, correct_groups, get_correction, register_correction
-from transil.correction.layers import BLOCK, Correction
+from transil.correction.layers import BLOCK, AdBiCCentred, Correction
 from transil.correction.registry import CORRECTIONS
+from transil.synthetic import biased_scores
 
 SCHEDULE = Schedule.of(UNEQUAL)
 
@@ -39,7 +40,9 @@ def _registered() -> Iterator[None]:
 
 
 EVERY = pytest.mark.parametrize(
-    "correction", [AdBiC(), BiC(), BiCPast(), BiCAll(), FirstAndRest()], ids=lambda c: c.name
+    "correction",
+    [AdBiC(), BiC(), BiCPast(), BiCAll(), AdBiCCentred(), FirstAndRest()],
+    ids=lambda c: c.name,
 )
 
 
@@ -57,7 +60,7 @@ def _pairs(correction: Correction, state: int, seed: int = 1) -> Pairs:
 
 
 def test_the_contract_covers_all_that_is_registered() -> None:
-    ours = {"adbic", "bic", "bic-past", "bic-all", "first-and-rest"}
+    ours = {"adbic", "bic", "bic-past", "bic-all", "adbic-centred", "first-and-rest"}
     assert ours == set(CORRECTIONS.names())
 
 
@@ -154,6 +157,60 @@ def test_adbic_moves_each_group_by_its_pair() -> None:
     np.testing.assert_allclose(corrected[:, :50], 0.5 * scores[:, :50] + 1.0)  # Eq. 2
     np.testing.assert_allclose(corrected[:, 50:60], 2.0 * scores[:, 50:60] - 1.0)
     np.testing.assert_allclose(corrected[:, 60:], 1.5 * scores[:, 60:])
+
+
+def test_centred_adbic_moves_around_the_mean_of_a_row() -> None:
+    scores = _scores(3)
+    group = SCHEDULE.group_of_column(3) - 1
+    alpha, beta = np.array([0.5, 2.0, 1.5]), np.array([1.0, -1.0, 0.0])
+    mean = scores.mean(axis=1, keepdims=True)
+    expected = alpha[group] * (scores - mean) + mean + beta[group]
+    corrected = AdBiCCentred().correct(scores, alpha, beta, SCHEDULE)
+    np.testing.assert_allclose(corrected, expected, rtol=1e-12)
+    again = correct_groups(scores, alpha, beta, SCHEDULE, 3, out=scores, centred=True)
+    assert again is scores  # in place, too
+    np.testing.assert_array_equal(scores, corrected)
+
+
+def offset(store: ScoreStore, seed: int = 0) -> ScoreStore:
+    """The same scores, each row moved by a number of its own."""
+    random = np.random.default_rng(seed)
+    made = ScoreStore(store.schedule, method=store.method, dataset=store.dataset)
+    for split, state in store:
+        data = store.get(split, state)
+        moved = data.scores + random.normal(0, 30, (len(data.scores), 1)).astype(np.float32)
+        made.put(split, state, moved, data.labels)
+    return made
+
+
+def test_offsets_of_rows_mean_nothing_to_centred_adbic() -> None:
+    store = biased_scores("12/3", images_per_class=20)
+    moved = offset(store)
+    bank, other = (fit(s, correction="adbic-centred") for s in (store, moved))
+    plain, disturbed = (fit(s, correction="adbic") for s in (store, moved))
+    for state in (2, 3):
+        np.testing.assert_allclose(bank.pairs(state).alpha, other.pairs(state).alpha, rtol=1e-3)
+        np.testing.assert_allclose(bank.pairs(state).beta, other.pairs(state).beta, atol=1e-3)
+        before, after = (
+            np.asarray(bank.correct(s.get("test", state).scores, state)).argmax(1)
+            for s in (store, moved)
+        )
+        assert (before == after).mean() > 0.999
+    # Eq. 2 as it stands can no longer give groups slopes of their own.
+    assert np.ptp(disturbed.pairs(3).alpha) < 0.3 * np.ptp(plain.pairs(3).alpha)
+
+
+@given(columns=st.sampled_from([50, 60, 66]), shift=st.floats(-20, 20), seed=st.integers(0, 9))
+def test_a_common_offset_passes_through_centred_adbic(
+    columns: int, shift: float, seed: int
+) -> None:
+    state = SCHEDULE.state_with(columns)
+    scores, pairs = _scores(state, seed=seed), _pairs(AdBiCCentred(), state, seed)
+    corrected, moved = (
+        AdBiCCentred().correct(s, pairs.alpha, pairs.beta, SCHEDULE)
+        for s in (scores, scores + shift)
+    )
+    np.testing.assert_allclose(moved, corrected + shift, atol=1e-9)
 
 
 def test_bic_past_moves_all_but_the_newest() -> None:

@@ -409,11 +409,11 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
 def test_termination_removes_temporary_files(tmp_path: Path) -> None:
     script = """
 import sys, time
-import transil.interop.score_files as module
+from transil import Bank
 def slow(*args, **options):
     print("begun", flush=True)
     time.sleep(30)
-module.correct_groups = slow
+Bank.apply = slow
 from transil.cli import main
 sys.exit(main(sys.argv[1:]))
 """

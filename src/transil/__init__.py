@@ -8,6 +8,7 @@
 from transil._version import __version__
 from transil.correction import (
     AdBiC,
+    AdBiCCentred,
     Bank,
     BiC,
     BiCAll,
@@ -26,6 +27,7 @@ from transil.scores import ScoreStore
 
 __all__ = [
     "AdBiC",
+    "AdBiCCentred",
     "Bank",
     "BiC",
     "BiCAll",

@@ -5,6 +5,7 @@ from transil.correction.bank import Bank, Reference, Transfer, measured_scales
 from transil.correction.fitting import fit, fit_state
 from transil.correction.layers import (
     AdBiC,
+    AdBiCCentred,
     BiC,
     BiCAll,
     BiCPast,
@@ -26,6 +27,7 @@ from transil.correction.transfers import merge, transfer
 
 __all__ = [
     "AdBiC",
+    "AdBiCCentred",
     "Adam",
     "Authors",
     "Bank",

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from transil.arrays import Scores, check_scores, is_torch, to_numpy
+from transil.arrays import FloatArray, Scores, check_scores, is_torch, to_numpy
 from transil.correction.layers import Correction, Pairs, correct_groups
 from transil.correction.solvers import FitRecord
 from transil.errors import ScoreScaleWarning, TransilError
@@ -104,7 +104,19 @@ class Bank:
         else:
             self.check_scale(scores, state)
         pairs = bank.applied(state)
-        return correct_groups(scores, pairs.alpha, pairs.beta, self.schedule, state)
+        return self.apply(pairs, scores, state)
+
+    def apply(
+        self, pairs: Pairs, scores: Scores, state: int, out: FloatArray | None = None
+    ) -> Scores:
+        """Scores corrected with a pair for each group of a state, in the way of this correction.
+
+        Nothing is checked; `correct` is for use.
+        """
+        return correct_groups(
+            scores, pairs.alpha, pairs.beta, self.schedule, state, out,
+            centred=self.correction.centred,
+        )  # fmt: skip
 
     def applied(self, state: int) -> Pairs:
         """The pair of each group of `state` after transfer, shape (state,); (1, 0) in state 1."""

@@ -142,7 +142,10 @@ def _problem(data: StateScores, schedule: Schedule, state: int, correction: Corr
         raise TransilError(
             f"state {state}: scores up to {largest:.1e} are too large to fit; scale them down"
         )
-    return Problem(data.scores, data.columns, schedule, state, correction)
+    scores = data.scores
+    if correction.centred:  # the mean itself is the same for all classes: no loss depends on it
+        scores = scores - scores.mean(axis=1, keepdims=True)
+    return Problem(scores, data.columns, schedule, state, correction)
 
 
 def _told_to(watch: Watch, name: str, state: int) -> Callable[[float], None]:

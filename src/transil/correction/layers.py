@@ -5,12 +5,13 @@ map z = alpha_k * o + beta_k. They differ in how many pairs a state fits, and in
 follow them, so a correction is written down as a 0/1 matrix (its *design*): row k tells which
 fitted pair group k follows; a row of zeros leaves group k as it is, (1, 0).
 
-| name       | fitted in state s | applied in state s                              | released code |
-|------------|-------------------|-------------------------------------------------|---------------|
-| `bic`      | one pair          | to the newest group only (Eq. 1)                | forward-last  |
-| `adbic`    | s pairs           | pair k to group k (Eq. 2)                       | adaptive      |
-| `bic-past` | one pair          | to all past groups, the newest is left alone    | forward-past  |
-| `bic-all`  | one pair, as bic  | pair fitted in state k to group k, all k <= s   | forward-all   |
+| name            | fitted in state s | applied in state s                              | released code |
+|-----------------|-------------------|-------------------------------------------------|---------------|
+| `bic`           | one pair          | to the newest group only (Eq. 1)                | forward-last  |
+| `adbic`         | s pairs           | pair k to group k (Eq. 2)                       | adaptive      |
+| `bic-past`      | one pair          | to all past groups, the newest is left alone    | forward-past  |
+| `bic-all`       | one pair, as bic  | pair fitted in state k to group k, all k <= s   | forward-all   |
+| `adbic-centred` | s pairs           | as adbic, to the distance from a row's mean     | none          |
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class Correction(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    centred: ClassVar[bool] = False  # alpha multiplies the distance of o from the mean of its row
 
     @abstractmethod
     def design(self, state: int) -> Float64Array:
@@ -124,7 +126,9 @@ class Correction(ABC):
         if is_torch(scores):
             reach = scale.new_tensor(reach)
         unmoved = 1.0 - reach.sum(1)
-        return correct_groups(scores, reach @ scale + unmoved, reach @ shift, schedule, state)
+        return correct_groups(
+            scores, reach @ scale + unmoved, reach @ shift, schedule, state, centred=self.centred
+        )
 
 
 class AdBiC(Correction):
@@ -135,6 +139,19 @@ class AdBiC(Correction):
 
     def design(self, state: int) -> Float64Array:
         return np.eye(state)
+
+
+class AdBiCCentred(AdBiC):
+    """Eq. 2 around the mean m of each row: z = alpha_k * (o - m) + m + beta_k.
+
+    What the scores of a row have in common changes no prediction, but Eq. 2 turns it into something
+    that does: alpha_k * m differs between groups. LUCIR's rows have means as large as their
+    spread. Beyond the paper (spec 4.5).
+    """
+
+    name = "adbic-centred"
+    summary = "a pair per group, around the mean of each row (beyond the paper)"
+    centred = True
 
 
 class BiC(Correction):
@@ -189,11 +206,14 @@ def correct_groups(
     schedule: Schedule,
     state: int,
     out: FloatArray | None = None,
+    *,
+    centred: bool = False,
 ) -> Scores:
     """alpha_k * o + beta_k on the columns of each group k: Eq. 2 for any pairs.
 
     `scores` (..., columns); `alpha`, `beta` one value per group, shape (state,). Half-precision
     scores are corrected in float32 and rounded once. `out` (NumPy only) receives the result.
+    `centred`: alpha_k multiplies the distance of o from the mean of its row.
     """
     schedule.check_columns(scores.shape[-1], state)
     column_group = schedule.group_of_column(state) - 1
@@ -205,15 +225,22 @@ def correct_groups(
         scale, shift = (
             torch.as_tensor(v, dtype=dtype, device=scores.device)[index] for v in (alpha, beta)
         )
-        return cast(Scores, (scores * scale + shift).to(scores.dtype))
+        corrected = scores * scale + shift
+        if centred:
+            corrected = corrected + scores.mean(-1, keepdim=True, dtype=dtype) * (1.0 - scale)
+        return cast(Scores, corrected.to(scores.dtype))
     array = cast(FloatArray, scores)
     work = np.promote_types(array.dtype, np.float32)
     by_column = [np.asarray(v, dtype=work)[column_group] for v in (alpha, beta)]
-    return cast(Scores, _affine_in_blocks(array, by_column[0], by_column[1], out))
+    return cast(Scores, _affine_in_blocks(array, by_column[0], by_column[1], out, centred))
 
 
 def _affine_in_blocks(
-    scores: FloatArray, scale: FloatArray, shift: FloatArray, out: FloatArray | None
+    scores: FloatArray,
+    scale: FloatArray,
+    shift: FloatArray,
+    out: FloatArray | None,
+    centred: bool,
 ) -> FloatArray:
     if out is None:
         out = np.empty(scores.shape, dtype=scores.dtype)
@@ -225,8 +252,11 @@ def _affine_in_blocks(
         block = flat_in[start : start + rows]
         target = flat_out[start : start + rows]
         work = target if target.dtype == scale.dtype else buffer[: len(block)]
+        mean = block.mean(axis=1, keepdims=True, dtype=scale.dtype) if centred else None
         np.multiply(block, scale, out=work)
         np.add(work, shift, out=work)
+        if mean is not None:
+            work += mean * (1.0 - scale)
         if work is not target:
             target[...] = work
     return out

@@ -13,14 +13,14 @@ from dataclasses import fields
 from typing import Any
 
 from transil.correction.adam import Adam, Authors, Paper
-from transil.correction.layers import AdBiC, BiC, BiCAll, BiCPast, Correction
+from transil.correction.layers import AdBiC, AdBiCCentred, BiC, BiCAll, BiCPast, Correction
 from transil.correction.newton import Newton
 from transil.correction.solvers import Solver
 from transil.errors import TransilError
 from transil.registry import Registry, nearest
 
 CORRECTIONS: Registry[Correction] = Registry(
-    "correction", "transil.corrections", [BiC, AdBiC, BiCPast, BiCAll]
+    "correction", "transil.corrections", [BiC, AdBiC, BiCPast, BiCAll, AdBiCCentred]
 )
 SOLVERS: Registry[Solver] = Registry("solver", "transil.solvers", [Authors, Paper, Newton, Adam])
 

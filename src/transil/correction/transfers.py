@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 from transil.correction.alike import check_alike
 from transil.correction.bank import Bank, How, Transfer
-from transil.correction.layers import correct_groups
 from transil.errors import TransilError
 from transil.files import digest
 from transil.registry import nearest
@@ -94,7 +93,7 @@ def _best(bank: Bank, target: ScoreStore, split: str) -> dict[int, str]:
         accuracy = {}
         for reference in bank.references:
             pairs = bank.correction.applied(reference.pairs, state)
-            scores = correct_groups(data.scores, pairs.alpha, pairs.beta, bank.schedule, state)
+            scores = bank.apply(pairs, data.scores, state)
             accuracy[reference.name] = float((scores.argmax(axis=1) == data.columns).mean())
         choice[state] = max(accuracy, key=accuracy.__getitem__)
     return choice

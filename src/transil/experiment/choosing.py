@@ -63,8 +63,8 @@ def left_out(bank: Bank, stores: Mapping[str, ScoreStore], plan: Plan) -> dict[s
 
 def transferred(store: ScoreStore, bank: Bank | None, split: str) -> float:
     """The average accuracy with a bank's pairs, or without any."""
-    pairs = None if bank is None else applied(bank)
-    return average([hits_of(store, split, state, pairs) for state in store.require(split)])
+    correct = None if bank is None else applied(bank)
+    return average([hits_of(store, split, state, correct) for state in store.require(split)])
 
 
 def choose(choices: Iterable[Choice], correction: str = "adbic") -> dict[str, str]:

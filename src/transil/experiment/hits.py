@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
+from transil.arrays import FloatArray
 from transil.correction.bank import Bank
-from transil.correction.layers import correct_groups
 from transil.experiment.bootstrap import Hits
 from transil.scores import ScoreStore
 
-# pairs(state) gives (alpha, beta), each (state,): what is applied to the groups of a state.
-PairsOf = Callable[[int], tuple[Any, Any]]
+# correct(scores of a state (n, columns), state): the same, corrected.
+Correct: TypeAlias = Callable[[FloatArray, int], FloatArray]
 
 
-def hits_of(store: ScoreStore, split: str, state: int, pairs: PairsOf | None = None) -> Hits:
-    """Which images (n,) of a state are predicted right; with `pairs` after correction."""
+def hits_of(store: ScoreStore, split: str, state: int, correct: Correct | None = None) -> Hits:
+    """Which images (n,) of a state are predicted right; with `correct` after correction."""
     data = store.get(split, state)
     scores = data.scores
-    if pairs is not None:
-        scores = correct_groups(scores, *pairs(state), store.schedule, state)
+    if correct is not None:
+        scores = correct(scores, state)
     right: Hits = scores.argmax(axis=1) == data.columns
     return right
 
 
-def applied(bank: Bank) -> PairsOf:
-    """What a bank applies to the groups of each state."""
-
-    def pairs(state: int) -> tuple[Any, Any]:
-        made = bank.applied(state)
-        return made.alpha, made.beta
-
-    return pairs
+def applied(bank: Bank) -> Correct:
+    """What a bank does to the scores of each state."""
+    return lambda scores, state: bank.apply(bank.applied(state), scores, state)
 
 
 def average(hits: Sequence[Hits]) -> float:

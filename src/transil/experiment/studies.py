@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from transil.arrays import FloatArray
 from transil.correction.bank import Bank
 from transil.correction.layers import correct_groups
 from transil.correction.transfers import transfer
@@ -22,7 +23,7 @@ from transil.experiment.bootstrap import Bootstrap, Hits
 from transil.experiment.choosing import study_choices
 from transil.experiment.controls import align, shift
 from transil.experiment.fits import Fits, joined
-from transil.experiment.hits import PairsOf, applied, average, hits_of
+from transil.experiment.hits import Correct, applied, average, hits_of
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
@@ -62,10 +63,10 @@ class Target:
         """Its validation scores: what the upper bound is fitted on."""
         return joined(self.store, ["val"], self.setting.target)
 
-    def hits(self, pairs: PairsOf) -> list[Hits]:
+    def hits(self, correct: Correct) -> list[Hits]:
         """Which test images of each state are predicted right after correction."""
         states = range(2, self.store.schedule.states + 1)
-        return [self.raw[0], *(hits_of(self.store, "test", state, pairs) for state in states)]
+        return [self.raw[0], *(hits_of(self.store, "test", state, correct) for state in states)]
 
 
 def study(
@@ -202,8 +203,8 @@ def study_target(
     first = experiment.solvers[0]
     add = Adder(plan, results, target)
     add("raw", "raw", None)
-    for name, pairs in controls(target).items():
-        add("control", name, pairs)
+    for name, correct in controls(target).items():
+        add("control", name, correct)
     allowed = plan.references_of(target.setting.target)
     for (name, solver), (whole, path) in banks.items():
         there = [r.name for r in whole.references if r.name in allowed]
@@ -235,7 +236,7 @@ class Adder:
         self,
         kind: str,
         name: str,
-        pairs: PairsOf | None,
+        correct: Correct | None,
         solver: str | None = None,
         how: str | None = None,
         references: Sequence[str] = (),
@@ -243,9 +244,9 @@ class Adder:
     ) -> None:
         """One cell, and its details for figures."""
         target = self.target
-        hits = target.raw if pairs is None else target.hits(pairs)
+        hits = target.raw if correct is None else target.hits(correct)
         low = high = gain = None
-        if pairs is not None:
+        if correct is not None:
             gain = average(hits) - self.raw_average
             low, high = target.bootstrap.interval(target.raw[1:], hits[1:])
         folder = self.plan.folder
@@ -257,7 +258,7 @@ class Adder:
                 None if bank is None else bank.relative_to(folder).as_posix(),
             )
         )  # fmt: skip
-        self.results.details.append(detail(target, name, solver, how, pairs, hits))
+        self.results.details.append(detail(target, name, solver, how, correct, hits))
 
     def singles(self, bank: Bank, name: str, solver: str) -> None:
         """Each reference alone: a column of the transfer matrix."""
@@ -286,19 +287,19 @@ class Adder:
         )
 
 
-def controls(target: Target) -> dict[str, PairsOf]:
+def controls(target: Target) -> dict[str, Correct]:
     """Corrections of the newest group that need neither references nor old images."""
     schedule = target.store.schedule
     run = RunFolder(target.task.folder)
-    found: dict[str, PairsOf] = {}
+    found: dict[str, Correct] = {}
 
-    def newest(values: dict[int, tuple[float, float]]) -> PairsOf:
-        def pairs(state: int) -> tuple[Any, Any]:
+    def newest(values: dict[int, tuple[float, float]]) -> Correct:
+        def correct(scores: FloatArray, state: int) -> FloatArray:
             alpha, beta = np.ones(state), np.zeros(state)
             alpha[-1], beta[-1] = values[state]
-            return alpha, beta
+            return correct_groups(scores, alpha, beta, schedule, state)
 
-        return pairs
+        return correct
 
     states = range(2, schedule.states + 1)
     rows = {state: last_rows(run, target.setting.method, state) for state in states}
@@ -329,15 +330,15 @@ def detail(
     name: str,
     solver: str | None,
     how: str | None,
-    pairs: PairsOf | None,
+    correct: Correct | None,
     hits: list[Hits],
 ) -> Detail:
     """The last state's scores per group, and the accuracy of each group in each state."""
     schedule, last = target.store.schedule, target.store.schedule.states
     data = target.store.get("test", last)
     scores = data.scores
-    if pairs is not None:
-        scores = correct_groups(scores, *pairs(last), schedule, last)
+    if correct is not None:
+        scores = correct(scores, last)
     metrics = state_metrics(scores, data.columns, schedule, last)
     group = schedule.group_of_column(last)[data.columns]
     matrix: list[list[float | None]] = []

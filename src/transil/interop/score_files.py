@@ -10,7 +10,7 @@ import numpy as np
 
 from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.correction.bank import Bank
-from transil.correction.layers import BLOCK, correct_groups
+from transil.correction.layers import BLOCK
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
@@ -111,7 +111,7 @@ def _write_npy(
             block = scores[start : start + rows]
             out = buffer[: len(block)]
             with np.errstate(over="ignore", invalid="ignore"):
-                correct_groups(block, pairs.alpha, pairs.beta, bank.schedule, state, out)
+                bank.apply(pairs, block, state, out)
             if not np.isfinite(out).all():
                 # Either the scores hold such a value, or correcting them overflowed their type.
                 check_finite(block, f"{source}, state {state}", first_row=start)

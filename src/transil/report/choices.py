@@ -23,10 +23,14 @@ NOTE = (
 
 
 def choice_table(study: Study) -> Table | None:
-    """One row per method and candidate, for the main correction."""
-    name = study.main.name if study.main else "adbic"
-    choices = [c for c in study.choices if c.correction == name and c.left_out]
-    if not choices:
+    """One row per method and candidate, for the main correction; the main solver for others."""
+    if study.main is None:
+        return None
+    name, solver = study.main.name, study.main.solver
+    choices = [
+        c for c in study.choices if c.left_out and (c.correction == name or c.candidate == solver)
+    ]
+    if not any(c.correction == name for c in choices):
         return None
     states = sorted({c.states for c in choices})
     targets = unique(t for c in choices for t in c.targets)
@@ -35,14 +39,18 @@ def choice_table(study: Study) -> Table | None:
     for method in study.table_methods:
         mine = [c for c in choices if c.method == method]
         block = []
-        for candidate in unique(c.candidate for c in mine):
-            found = [c for c in mine if c.candidate == candidate]
+        ways = unique((c.correction, c.candidate) for c in mine)
+        for way in sorted(ways, key=lambda way: way[0] != name):
+            found = [c for c in mine if (c.correction, c.candidate) == way]
             entries = [_entry(study, [c for c in found if c.states == s], t) for t, s in columns]
-            block.append(Row(names.method(method), candidate_name(candidate), tuple(entries)))
+            label = candidate_name(way[1])
+            if way[0] != name:
+                label = f"{names.correction(way[0])} ({label})"
+            block.append(Row(names.method(method), label, tuple(entries)))
         rows += _marked(block, len(states))
     heads = [("references, left out" if t == "left out" else names.target(t), f"S = {s}")
              for t, s in columns]  # fmt: skip
-    title = f"Solver and penalty of {names.correction(name)}: which transfer best"
+    title = f"Solver and penalty of {names.correction(name)}, and other corrections: which transfer best"
     return Table("solvers", title, "method, solver", tuple(heads), tuple(rows), (NOTE,))
 
 

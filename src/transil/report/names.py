@@ -9,10 +9,16 @@ from transil.report import paper
 
 METHODS = {"lwf": "LwF", "lwf-t": "LwF-T", "lucir": "LUCIR", "siw": "SIW", "ft": "FT",
            "ft+": "FT+", "joint": "Joint"}  # fmt: skip
-CORRECTIONS = {"adbic": "adBiC", "bic": "BiC", "bic-past": "BiC-past", "bic-all": "BiC-all"}
+CORRECTIONS = {
+    "adbic": "adBiC",
+    "bic": "BiC",
+    "bic-past": "BiC-past",
+    "bic-all": "BiC-all",
+    "adbic-centred": "adBiC, centred",
+}
 KINDS = ("raw", "control", "transfer", "bound")
 # The paper's order; other corrections stand between BiC and adBiC's successors as they come.
-RANKS = {"bic": 0, "adbic": 2}
+RANKS = {"bic": 0, "adbic": 2, "adbic-centred": 3}
 BOUNDS = {"oracle": "oracle", "own": "own validation"}
 MISSING = "-"
 
