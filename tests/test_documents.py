@@ -113,7 +113,7 @@ def test_tables_of_released_numbers(released: ScoreStore) -> None:
     page = (ROOT / "docs/corrections.md").read_text()
     table = re.search(r"^\| `adbic` \|.*?^\| ([\d. |]+) \|$", page, re.S | re.M)
     assert table is not None
-    names = ("adbic", "bic", "bic-past", "bic-all")
+    names = ("adbic", "adbic-centred", "bic", "bic-past", "bic-all")
     assert table[1].split(" | ")[:5] == [accuracy(correction=name) for name in names]
 
 
