@@ -40,7 +40,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
               for i, n in enumerate("abc")}  # fmt: skip
     target = biased_scores("12/4", seed=9, images_per_class=20)
     plan: Any = SimpleNamespace(
-        experiment=SimpleNamespace(corrections=("adbic",), candidates=("newton", "newton:0.3")),
+        experiment=SimpleNamespace(candidate_ways=[("adbic", "newton"), ("adbic", "newton:0.3")]),
         references_of=SHARED.__getitem__,
     )
     fits = Fits(tmp_path_factory.mktemp("fits"))

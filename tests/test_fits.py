@@ -13,12 +13,17 @@ import pytest
 from transil import Penalty, ScoreStore, TransilError, fit
 from transil.experiment import fits as module
 from transil.experiment.fits import THREADS, Fits, Job, joined
+from transil.experiment.ways import ways as every_way
 from transil.synthetic import biased_scores
 
 
 def stores_of(*names: str) -> dict[str, ScoreStore]:
     given = {n: biased_scores("6/3", seed=i, images_per_class=8) for i, n in enumerate(names)}
     return {name: joined(store, ["val", "test"], name) for name, store in given.items()}
+
+
+def ways(*candidates: str) -> list[tuple[str, str]]:
+    return [(correction, how) for correction in ("bic", "adbic") for how in candidates]
 
 
 def test_a_bank_is_that_of_one_fit_of_all(tmp_path: Path) -> None:
@@ -53,7 +58,7 @@ def test_a_fit_is_kept_until_scores_or_settings_change(tmp_path: Path) -> None:
 def test_a_damaged_or_foreign_fit_is_made_again(tmp_path: Path) -> None:
     fits, stores = Fits(tmp_path), stores_of("a", "b")
     good = fits.bank(stores, "adbic", "newton")
-    (a,), (b,) = (fits.jobs({n: stores[n]}, ["adbic"], ["newton"]) for n in "ab")
+    (a,), (b,) = (fits.jobs({n: stores[n]}, [("adbic", "newton")]) for n in "ab")
     content = a.path.read_bytes()
     a.path.write_text("{")
     b.path.write_bytes(content)
@@ -82,7 +87,7 @@ def test_slow_fits_are_made_in_processes_with_the_same_result(
     stores = stores_of("a", "b")
     before = {name: os.environ.get(name) for name in THREADS}
     with Fits(tmp_path / "many", 2) as many:
-        jobs = many.jobs(stores, ["bic", "adbic"], ["authors", "newton", "authors"])
+        jobs = many.jobs(stores, ways("authors", "newton", "authors"))
         assert len(jobs) == 8
         many.ahead(jobs)
         assert sorted(j.path for j in jobs if "authors" in j.path.name) == sorted(
@@ -100,10 +105,10 @@ def test_slow_fits_are_made_in_processes_with_the_same_result(
 def test_few_or_quick_fits_start_no_process(tmp_path: Path, begun: list[int]) -> None:
     stores = stores_of("a", "b")
     with Fits(tmp_path, 8) as fits:
-        fits.ahead(fits.jobs(stores, ["adbic"], ["authors"]))
-        fits.ahead(fits.jobs(stores, ["bic", "adbic"], ["newton", "newton:0.1", "newton:1"]))
+        fits.ahead(fits.jobs(stores, [("adbic", "authors")]))
+        fits.ahead(fits.jobs(stores, ways("newton", "newton:0.1", "newton:1")))
     with Fits(tmp_path, 1) as fits:
-        fits.ahead(fits.jobs(stores, ["bic", "adbic"], ["authors", "paper"]))
+        fits.ahead(fits.jobs(stores, ways("authors", "paper")))
     assert begun == []
     assert not list(tmp_path.iterdir())
 
@@ -124,9 +129,15 @@ def test_a_pool_that_breaks_leaves_the_fits_to_be_made_one_by_one(
     monkeypatch.setattr(module, "ProcessPoolExecutor", Broken)
     stores = stores_of("a", "b")
     with Fits(tmp_path, 2) as fits:
-        fits.ahead(fits.jobs(stores, ["bic", "adbic"], ["authors"]))
+        fits.ahead(fits.jobs(stores, ways("authors")))
         pool: Any = fits._pool
     assert pool.closed
     monkeypatch.undo()
     with pytest.raises(TransilError, match="authrs"):
         fits.bank(stores, "bic", "authrs")
+
+
+def test_a_correction_may_have_solvers_of_its_own() -> None:
+    asked = every_way(["bic", "adbic", "adbic-centred"], ["newton", "authors"],
+                      {"adbic-centred": ["newton"]})  # fmt: skip
+    assert asked == [*ways("newton", "authors"), ("adbic-centred", "newton")]

@@ -7,7 +7,6 @@ the held-out validation images, since the test images of a reference may be thos
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -36,9 +35,7 @@ def study_choices(
     seed: int,
 ) -> Iterator[Choice]:
     """All candidates of one method, S and seed. `to_fit`: the references' stores as they are fitted."""
-    for correction, text in itertools.product(
-        plan.experiment.corrections, plan.experiment.candidates
-    ):
+    for correction, text in plan.experiment.candidate_ways:
         bank = fits.bank(to_fit, correction, text)
         seen = {}
         for target, store in targets.items():

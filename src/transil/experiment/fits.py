@@ -126,22 +126,16 @@ class Fits:
 
     def bank(self, stores: Mapping[str, ScoreStore], correction: str, candidate: str) -> Bank:
         """The pairs of all data sets together."""
-        jobs = self.jobs(stores, [correction], [candidate])
-        return merge([job.bank() for job in jobs])
+        return merge([job.bank() for job in self.jobs(stores, [(correction, candidate)])])
 
-    def jobs(
-        self,
-        stores: Mapping[str, ScoreStore],
-        corrections: Iterable[str],
-        candidates: Iterable[str],
-    ) -> list[Job]:
-        """Every data set in every way, each once."""
-        ways = [(c, how) for c in corrections for how in dict.fromkeys(candidates)]
+    def jobs(self, stores: Mapping[str, ScoreStore], ways: Iterable[tuple[str, str]]) -> list[Job]:
+        """Every data set in every way (correction, candidate), each once."""
         made = []
+        each = list(dict.fromkeys(ways))
         for name, store in stores.items():
             if store not in self._sources:
                 self._sources[store] = store.fingerprint()
-            made += [Job(self.folder, name, store, self._sources[store], *way) for way in ways]
+            made += [Job(self.folder, name, store, self._sources[store], *way) for way in each]
         return made
 
     def ahead(self, jobs: Iterable[Job]) -> None:

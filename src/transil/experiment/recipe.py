@@ -12,6 +12,7 @@ from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
+from transil.experiment.ways import ways
 from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
@@ -27,6 +28,7 @@ class Experiment:
     - `kind`: the training recipes, '32', '224' or 'tiny'; `recipes` names another for a method (a
       recipe of the package or a .yaml file); `train`, `net`, `engine` go over them, and
       `per_method` over those of one method;
+    - `solvers_of`: for a correction by its name, the solvers that alone it is fitted with;
     - `train_fraction`: shares of the targets' training images; references always have all;
     - `fit_on`: the reference's splits that pairs are fitted on;
     - `own_bound`: also fit on the target's own validation images, an upper bound;
@@ -43,6 +45,7 @@ class Experiment:
     states: tuple[int, ...]
     corrections: tuple[str, ...] = ("bic", "adbic")
     solvers: tuple[str, ...] = ("newton",)
+    solvers_of: Mapping[str, Any] = field(default_factory=dict)
     transfer: tuple[Literal["mean", "median", "oracle"], ...] = ("mean",)
     candidates: tuple[str, ...] = ()
     train_fraction: tuple[float, ...] = (1.0,)
@@ -68,6 +71,16 @@ class Experiment:
         """Plain values, as JSON has them."""
         made: dict[str, Any] = plain(asdict(self))
         return made
+
+    @property
+    def ways(self) -> list[tuple[str, str]]:
+        """Each correction with each of its solvers."""
+        return ways(self.corrections, self.solvers, self.solvers_of)
+
+    @property
+    def candidate_ways(self) -> list[tuple[str, str]]:
+        """Each correction with each of its candidates."""
+        return ways(self.corrections, self.candidates, self.solvers_of)
 
     @property
     def datasets(self) -> list[str]:
@@ -148,6 +161,11 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         for name in getattr(experiment, key):
             if name not in names:
                 fail(key, f"'{name}' is unknown; {nearest(name, names)}")
+    for name, own in experiment.solvers_of.items():
+        if name not in experiment.corrections:
+            fail("solvers_of", f"'{name}' is not among the corrections")
+        if not isinstance(own, list | tuple) or not own or set(own) - set(experiment.solvers):
+            fail("solvers_of", f"{name}: give a list of one or more of the experiment's solvers")
     for text in experiment.candidates:
         try:
             read_candidate(text)

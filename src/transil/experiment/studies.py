@@ -105,15 +105,15 @@ def study_method(
         for target, fraction in itertools.product(experiment.targets, experiment.train_fraction)
     ]
     targets = [t for s in settings if (t := open_target(plan, results, s)) is not None]
-    choosing = experiment.candidates if len(stores) > 1 else ()
-    ahead = fits.jobs(stores, experiment.corrections, [*experiment.solvers, *choosing])
+    choosing = experiment.candidate_ways if len(stores) > 1 else []
+    ahead = fits.jobs(stores, [*experiment.ways, *choosing])
     if stores and experiment.own_bound:
         owns = {t.setting.target: t.own for t in targets if t.whole}
-        ahead += fits.jobs(owns, experiment.corrections, experiment.solvers)
+        ahead += fits.jobs(owns, experiment.ways)
     fits.ahead(ahead)
     told = reference_facts(plan, list(stores), method, states, seed)
     banks = {}
-    for name, solver in itertools.product(experiment.corrections, experiment.solvers):
+    for name, solver in experiment.ways:
         if stores:
             bank = fits.bank(stores, name, solver)
             bank = replace(bank, provenance={**bank.provenance, **told})

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from transil.experiment.ways import ways
 from transil.report.names import Line
 
 Place = tuple[str, str, int, float]  # target, method, states, fraction: a setting without its seed
@@ -86,8 +87,9 @@ def wanted_by(facts: Iterable[Mapping[str, Any]]) -> Wanted:
 def _lines(recipe: Mapping[str, Any], fraction: float) -> Iterator[Line]:
     """The rows of Table 1; controls are not among them, not every method has them."""
     yield Line("raw", "raw")
-    for name, solver in product(recipe.get("corrections", []), recipe.get("solvers", [])):
+    asked = recipe.get("corrections", []), recipe.get("solvers", []), recipe.get("solvers_of", {})
+    for name, solver in ways(*asked):
         for how in recipe.get("transfer", []):
-            yield Line("bound" if how == "oracle" else "transfer", str(name), str(solver), str(how))
+            yield Line("bound" if how == "oracle" else "transfer", name, solver, str(how))
         if recipe.get("own_bound") and fraction == 1.0:
-            yield Line("bound", str(name), str(solver), "own")
+            yield Line("bound", name, solver, "own")
