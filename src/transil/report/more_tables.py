@@ -22,6 +22,7 @@ def ablation_table(study: Study) -> Table | None:
     rows = []
     several = len(unique((a.correction, a.solver) for a in study.ablations)) > 1
     for method in study.table_methods:
+        mine: list[tuple[Place, Row]] = []
         for group in ablation_groups(study, method):
             first = group[0]
             target, _, states, fraction = place = place_of(first.setting)
@@ -50,11 +51,14 @@ def ablation_table(study: Study) -> Table | None:
                         sources=sources,
                     )
                 )
-            rows.append(Row(names.method(method), label, tuple(entries), "ablation"))
-        for target, _, states, _ in _missing_ablations(study, method):
-            label = f"{names.target(target)}, S = {states}"
+            mine.append((place, Row(names.method(method), label, tuple(entries), "ablation")))
+        for place in _missing_ablations(study, method):
+            label = f"{names.target(place[0])}, S = {place[2]}"
             gone = (MISSING,) * (1 + len(counts))
-            rows.append(Row(names.method(method), label, gone, "ablation"))
+            mine.append((place, Row(names.method(method), label, gone, "ablation")))
+        order = unique([*study.targets, *(place[0] for place, _ in mine)])
+        mine.sort(key=lambda item: (order.index(item[0][0]), item[0][2]))
+        rows += [row for _, row in mine]
     draws = sorted({n for a in study.ablations for n in a.draws})
     most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
     notes = [f"Average accuracy in % with R references, mean over {most} random draws of them; ± "
