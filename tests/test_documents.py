@@ -143,6 +143,21 @@ def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None
         assert f"| {name} | {row} | {control:+.1f} | {known[0]} to {known[1]} |" in text
 
 
+def test_the_table_of_solvers_is_that_of_the_committed_numbers() -> None:
+    text = (ROOT / "docs/solvers.md").read_text()
+    found: dict[tuple[str, str], list[float]] = {}
+    for choice in Results.load(ROOT / "results/real-32").choices:
+        if choice.states == 10 and choice.left_out:
+            values = found.setdefault((choice.correction, choice.candidate), [])
+            values.append(100 * float(np.mean(list(choice.left_out.values()))))
+    for (correction, candidate), values in found.items():
+        solver, _, penalty = candidate.partition(":")
+        extra = f", {penalty.replace(',', ' and ')}" if penalty else ""
+        extra += ", [centred](corrections.md)" if correction == "adbic-centred" else ""
+        row = " | ".join(f"{value:.2f}" for value in values)
+        assert correction == "bic" or f"| `{solver}`{extra} | {row} |" in text
+
+
 def test_every_command_is_in_the_readme() -> None:
     listed = set(re.findall(r"^\| `transil ([a-z-]+)", README, re.M))
     help_text = ok("--help")
