@@ -272,4 +272,4 @@ def test_images_are_never_all_decoded_into_memory(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     total = images.splits["train"].pixels.nbytes
-    assert peak < total / 2  # one block in flight, not three
+    assert peak < 0.8 * total  # a block, and at most as much that waits for it; not all three
