@@ -208,12 +208,12 @@ def make_task(
         data["role"] = "reference"
     general = {"train": experiment.train, "net": experiment.net, "engine": experiment.engine}
     own = experiment.per_method.get(method, {})
-    config = resolve(
-        method=method,
-        recipe=training_recipe(experiment, method),
-        overrides=[general, own, {"data": data, "seed": seed}],
-    )
     try:
+        config = resolve(
+            method=method,
+            recipe=training_recipe(experiment, method),
+            overrides=[general, own, {"data": data, "seed": seed}],
+        )
         config = completed(config, images[dataset], find_device(config.engine.device))
         stream = make_stream(config, images[dataset])
     except TransilError as error:
