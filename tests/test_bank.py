@@ -19,9 +19,11 @@ from transil import (
     Penalty,
     Schedule,
     ScoreScaleWarning,
+    ScoreStore,
     TransilError,
     evaluate,
     fit,
+    fit_state,
     load_bank,
     transfer,
 )
@@ -399,3 +401,45 @@ def test_a_bank_by_hand() -> None:
     assert bank.transfer == Transfer("mean")
     corrected = bank.correct(np.array([[1.0, 2.0, 3.0, 4.0]]), state=2)
     np.testing.assert_allclose(corrected, [[1.0, 2.0, 0.5, 1.0]])
+
+
+def test_scores_of_the_newest_group_alone_are_no_reference() -> None:
+    whole = biased_scores("12/3", images_per_class=8)
+    target = ScoreStore(whole.schedule, method="lwf")
+    for state in (1, 2, 3):
+        data = whole.get("val", state)
+        new = whole.schedule.group_of_column(state)[data.columns] == state
+        target.put("val", state, data.scores[new], data.labels[new])
+    for correction in ("adbic", "bic"):
+        with pytest.raises(TransilError, match="state 2: no scores of images of group 1; .*--role"):
+            fit(target, correction=correction)
+    data = target.get("val", 3)
+    with pytest.raises(TransilError, match="of group 1, 2;"):
+        fit_state(data.scores, data.labels, "4,4,4")
+
+
+def test_correct_names_the_row_that_is_not_finite() -> None:
+    bank = fit(biased_scores("12/3", images_per_class=8))
+    scores = biased_scores("12/3", images_per_class=8).get("test", 3).scores.copy()
+    scores[5, 7] = np.nan
+    with pytest.raises(TransilError, match=r"state 3.*row 5"):
+        bank.correct(scores, state=3)
+    with pytest.raises(TransilError, match=r"state 3.*row 5"):
+        bank.correct(scores[:6].reshape(2, 3, 12), state=3)
+
+
+def test_a_bank_is_shown_in_one_line() -> None:
+    bank = fit(biased_scores("12/3", images_per_class=8))
+    assert (
+        repr(bank) == "Bank(generated adbic newton: 12 classes, 3 groups of 4; mean of generated-0)"
+    )
+
+
+def test_evaluate_takes_the_name_or_file_of_a_bank(tmp_path: Path) -> None:
+    store = biased_scores("12/3", images_per_class=8)
+    bank = fit(store)
+    bank.save(tmp_path / "b.json")
+    found = evaluate(store, tmp_path / "b.json").last_accuracy
+    assert found == evaluate(store, bank).last_accuracy
+    with pytest.raises(TransilError, match="no such file, and no shipped bank"):
+        evaluate(store, "nothing")

@@ -331,3 +331,34 @@ def test_tables_of_many_states_are_cut_to_the_screen(capsys: pytest.CaptureFixtu
     assert max(len(line) for line in lines) <= 80
     assert "alpha, groups 1 to 9" in lines[0]
     assert any(line.startswith("state 20") and "19.0000" in line for line in lines)
+
+
+def test_several_banks_stand_side_by_side(work: Path) -> None:
+    for correction in ("adbic", "bic"):
+        ok("fit", work / "ref1", "--correction", correction, "-o", work / f"one-{correction}.json")
+    banks = ("--bank", "one-adbic.json", "--bank", "one-bic.json")
+    text = ok("evaluate", "target", *banks, cwd=work)
+    data = json.loads(ok("evaluate", "target", *banks, "--json", cwd=work))
+    rows = list(csv.DictReader(io.StringIO(ok("evaluate", "target", *banks, "--csv", cwd=work))))
+    assert {row["scores"] for row in rows} == {"raw", "one-adbic.json", "one-bic.json"}
+    for name in ("one-adbic.json", "one-bic.json"):
+        expected = evaluate(work / "target", work / name)
+        found = data["banks"][name]
+        assert found["correction"] == load_bank(work / name).correction.name
+        assert found["corrected"] == expected.to_json()
+        assert f"{100 * expected.average_incremental_accuracy:.2f}" in text
+    for words, says in (((*banks, "--figure", "x.png"), "one by one"),
+                        ((*banks, *banks[:2]), "one-adbic.json is given twice")):  # fmt: skip
+        done = run_transil("evaluate", "target", *words, cwd=work)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert says in done.stderr
+
+
+def test_scores_are_not_written_over(work: Path) -> None:
+    ok("fit", work / "ref1", "-o", work / "w.json")
+    np.save(work / "mine.npy", np.zeros((5, 60), np.float32))
+    before = (work / "mine.npy").read_bytes()
+    done = run_transil("correct", "mine.npy", "--bank", "w.json", "-o", "./mine.npy", cwd=work)
+    assert done.returncode == 2
+    assert "write to another file" in done.stderr
+    assert (work / "mine.npy").read_bytes() == before

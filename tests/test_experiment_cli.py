@@ -114,5 +114,8 @@ def test_classes_of_one_name_in_sets_collected_apart_are_told() -> None:
     plain = images("Bee", "lion", "aquarium_fish")
     assert shared_classes(ids, plain) == []
     assert same_names(ids, plain) == ["bee", "lion"]
+    bare = images("n02206856", "n02129165", "n00000001")  # ids alone: named by a third set
+    assert same_names(plain, bare) == []
+    assert same_names(plain, bare, [plain, ids, bare]) == ["bee", "lion"]
     # What has the same id is told elsewhere.
     assert same_names(ids, images("n02206856 bee", "n1 wasp")) == []

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from support import UNEQUAL, unequal_store
-from transil import ScoreStore, TransilError, fit
+from transil import ScoreStore, TransilError, evaluate, fit
 from transil.interop import dkt, numpy_files
 from transil.interop.score_files import correct_file
 from transil.interop.torch_files import load_safely, load_tensor
+from transil.synthetic import biased_scores
 
 
 def write_released_layout(store: ScoreStore, folder: Path, swap: int = 0) -> Path:
@@ -270,3 +271,21 @@ def test_correcting_a_file_onto_itself(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", scores)
     correct_file(tmp_path / "x.npy", tmp_path / "x.npy", bank, 3)
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), bank.correct(scores, 3))
+
+
+def test_numpy_scores_are_of_the_kind_that_is_said(tmp_path: Path) -> None:
+    store = biased_scores("12/3", images_per_class=4)
+    arrays: dict[str, Any] = {}
+    for split, state in store:
+        data = store.get(split, state)
+        arrays[f"scores_{split}_{state}"] = data.scores
+        arrays[f"labels_{split}_{state}"] = data.labels
+        for name in ("scores", "labels"):
+            np.save(tmp_path / f"{name}_{split}_{state}.npy", arrays[f"{name}_{split}_{state}"])
+    np.savez(tmp_path / "all.npz", **arrays)
+    bank = fit(store)
+    for source in (tmp_path, tmp_path / "all.npz"):
+        read = numpy_files.import_scores(source)
+        assert read.kind == "logit"
+        assert evaluate(read, bank).last_accuracy == evaluate(store, bank).last_accuracy
+        assert numpy_files.import_scores(source, kind="cosine").kind == "cosine"

@@ -318,7 +318,7 @@ def test_folders_classes_and_numbers_are_understood(tmp_path: Path) -> None:
         (lambda _: Penalty(wrong("a"), 0), "must be a number"),
         (lambda _: Newton(tolerance=-1), "tolerance must be above 0"),
         (lambda _: Newton(ridge=float("nan")), "ridge must be above 0"),
-        (lambda s: fit(s).correct(np.zeros((1, 60)), wrong("2")), "state 2 does not exist"),
+        (lambda s: fit(s).correct(np.zeros((1, 60)), wrong("2")), "a state is a whole number"),
         (lambda _: fit_state(np.zeros((2, 4)), [0.5, 1], "2,2"), "label 0.5 in row 0"),
         (lambda _: fit_state(np.zeros((2, 4)), [[0], [1]], "2,2"), "labels of shape"),
         (lambda s: transfer(fit(s), "mean", reference="x"), "does not take one"),

@@ -6,6 +6,7 @@ import os
 import warnings
 
 from transil.correction.bank import Bank, measured_scales
+from transil.correction.shipped import load_bank
 from transil.errors import ScoreScaleWarning, TransilError
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
@@ -13,7 +14,7 @@ from transil.scores import ScoreStore, as_store
 
 def evaluate(
     store: ScoreStore | str | os.PathLike[str],
-    bank: Bank | None = None,
+    bank: Bank | str | os.PathLike[str] | None = None,
     *,
     split: str = "test",
     topk: int | tuple[int, ...] = 5,
@@ -22,12 +23,15 @@ def evaluate(
 ) -> Metrics:
     """The metrics of all states of one split of a store (or its folder), raw or corrected.
 
-    `rescale` brings the bank to the scale of these scores, without their labels.
+    The bank may be given as a file or by the name of a shipped one. `rescale` brings it to the
+    scale of these scores, without their labels.
     """
     store = as_store(store)
     ranks = (topk,) if isinstance(topk, int) else tuple(topk)
     if min(ranks, default=1) < 1:
         raise TransilError(f"topk {topk}: it must be at least 1")
+    if isinstance(bank, str | os.PathLike):
+        bank = load_bank(bank)
     if bank is not None:
         bank.check_store(store, same_method=same_method)
         if rescale:

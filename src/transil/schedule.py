@@ -68,7 +68,8 @@ class Schedule:
         if classes % states:
             raise TransilError(
                 f"schedule: {classes} classes cannot be cut into {states} equal groups; "
-                "give the group sizes instead"
+                f"take a number of states that divides {classes}, or give group sizes where they "
+                "can be given"
             )
         return cls.from_sizes([classes // states] * states)
 
@@ -184,7 +185,9 @@ class Schedule:
 
     def check_state(self, state: int) -> int:
         """`state` itself where the schedule has it, else an error."""
-        if not hasattr(state, "__index__") or not 1 <= state <= self.states:
+        if not hasattr(state, "__index__"):
+            raise TransilError(f"state {state!r}: a state is a whole number, from 1")
+        if not 1 <= state <= self.states:
             raise TransilError(
                 f"state {state} does not exist; this schedule has the states 1 to {self.states}"
             )

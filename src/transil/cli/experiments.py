@@ -242,9 +242,11 @@ def _gains(results: Results) -> list[str]:
             if c.kind == "control" and c.setting == cell.setting and c.gain is not None
         ]  # fmt: skip
         s = cell.setting
+        part = "" if s.fraction == 1.0 else f", {s.fraction:g} of the images"
         beside = f"; best control {percent(max(controls), sign=True)}" if controls else ""
         lines.append(
-            f"{s.target}, {s.method}, S={s.states}, {cell.name} ({cell.solver}, {cell.transfer}): "
+            f"{s.target}, {s.method}, S={s.states}, seed {s.seed}{part}, {cell.name} "
+            f"({cell.solver}, {cell.transfer}): "
             f"{percent(cell.average - gain)} -> {percent(cell.average)} %, gain "
             f"{percent(gain, sign=True)} ({percent(low, sign=True)} to "
             f"{percent(high, sign=True)}){beside}"

@@ -99,7 +99,8 @@ def import_scores(
 def evaluate_command(
     store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
     bank: Annotated[
-        str | None, typer.Option(help="Also correct with this bank (file or name) and compare.")
+        list[str] | None,
+        typer.Option(help="Also correct with this bank (file or name); several are compared."),
     ] = None,
     split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
     topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
@@ -126,33 +127,43 @@ def evaluate_command(
       transil evaluate runs/lucir --bank lucir-s10.json --figure result.png
       transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
       transil evaluate runs/lucir --bank lucir-s10 --rescale
+      transil evaluate runs/lucir --bank lucir-s10 --bank lucir-s10-bic
     """
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
     opened = ScoreStore.open(store)
-    loaded = load_bank(bank) if bank is not None else None
-    if rescale:
-        if loaded is None:
-            raise TransilError("--rescale goes with --bank")
-        loaded.check_store(opened, same_method=not any_method)
-        loaded = loaded.at_scale(measured_scales(opened, split))
+    wanted = bank or []
+    for name in wanted:
+        if wanted.count(name) > 1:
+            raise TransilError(f"--bank {name} is given twice")
+    if rescale and not wanted:
+        raise TransilError("--rescale goes with --bank")
+    if figure and len(wanted) > 1:
+        raise TransilError("--figure shows one bank; draw them one by one")
+    banks = {name: load_bank(name) for name in wanted}
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
-    if loaded:
-        results["corrected"] = evaluate(
-            opened, loaded, split=split, topk=(topk,), same_method=not any_method
+    for name, one in banks.items():
+        one.check_store(opened, same_method=not any_method)
+        if rescale:
+            banks[name] = one = one.at_scale(measured_scales(opened, split))
+        results["corrected" if len(banks) == 1 else name] = evaluate(
+            opened, one, split=split, topk=(topk,), same_method=not any_method
         )
-        if loaded.transfer.how == "oracle":
-            note("note: this bank is an oracle, chosen on test labels: an upper bound")
+        if one.transfer.how == "oracle":
+            note(f"note: {name} is an oracle, chosen on test labels: an upper bound")
     if figure:
         from transil.report.figures import draw_evaluation
 
+        loaded = next(iter(banks.values()), None)
         draw_evaluation(results, opened.schedule, figure, _title(opened, loaded))
     if as_json:
-        print_json(_as_json(opened, loaded, split, results))
+        print_json(_as_json(opened, banks, split, results))
     elif as_csv:
         print_csv([row for name, m in results.items() for row in _csv_rows(name, m)])
+    elif len(banks) > 1:
+        _print_several(opened, banks, split, topk, results)
     else:
-        _print(opened, loaded, split, topk, results)
+        _print(opened, next(iter(banks.values()), None), split, topk, results)
         if figure:
             say(f"figure: {figure}")
 
@@ -183,6 +194,8 @@ def correct(
     from transil.interop.score_files import correct_file
 
     loaded = load_bank(bank)
+    if output.exists() and source.exists() and output.samefile(source):
+        raise TransilError(f"{output}: these are the scores to correct; write to another file")
     with progress_bar(1.0) as update:
         done, rows = correct_file(
             source,
@@ -209,7 +222,7 @@ def _title(store: ScoreStore, bank: Bank | None) -> str:
 
 
 def _as_json(
-    store: ScoreStore, bank: Bank | None, split: str, results: dict[str, Metrics]
+    store: ScoreStore, banks: dict[str, Bank], split: str, results: dict[str, Metrics]
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
         "store": store.name,
@@ -218,15 +231,26 @@ def _as_json(
         "split": split,
         "schedule": store.schedule.to_json(),
     }
-    if bank:
-        data["bank"] = {
-            "correction": bank.correction.name,
-            "solver": bank.solver,
-            "transfer": bank.transfer.how,
-            "references": [reference.name for reference in bank.references],
-            "rescaled": bool(bank.provenance.get("rescaled")),
+    if len(banks) > 1:
+        data["raw"] = results["raw"].to_json()
+        data["banks"] = {
+            name: {**_bank_facts(bank), "corrected": results[name].to_json()}
+            for name, bank in banks.items()
         }
+        return data
+    for bank in banks.values():
+        data["bank"] = _bank_facts(bank)
     return {**data, **{name: metrics.to_json() for name, metrics in results.items()}}
+
+
+def _bank_facts(bank: Bank) -> dict[str, Any]:
+    return {
+        "correction": bank.correction.name,
+        "solver": bank.solver,
+        "transfer": bank.transfer.how,
+        "references": [reference.name for reference in bank.references],
+        "rescaled": bool(bank.provenance.get("rescaled")),
+    }
 
 
 def _csv_rows(name: str, metrics: Metrics) -> list[dict[str, Any]]:
@@ -280,24 +304,46 @@ def _print(
         print_matrix(f"accuracy per group (%), {name}", matrix, ".1f", 6)
 
 
-def _summary(raw: Metrics, corrected: Metrics | None, topk: int) -> tuple[list[str], Any]:
-    def values(metrics: Metrics) -> dict[str, float]:
-        last = metrics.states[-1]
-        return {
-            "average incremental accuracy (states 2..S)": metrics.average_incremental_accuracy,
-            "  the same with the first state": metrics.average_incremental_accuracy_with_first,
-            "  the same as mean of groups": metrics.average_incremental_accuracy_group_mean,
-            f"  the same, top-{topk}": metrics.average_incremental_topk[topk],
-            "last accuracy": metrics.last_accuracy,
-            "forgetting": metrics.forgetting,
-            "calibration error, last state": last.calibration_error,
-            "share predicted as newest group, last state": last.prediction_share[-1],
-        }
+def _print_several(
+    store: ScoreStore,
+    banks: dict[str, Bank],
+    split: str,
+    topk: int,
+    results: dict[str, Metrics],
+) -> None:
+    """One column per bank."""
+    say(f"{store.name}: {store.schedule}, split '{split}'")
+    for name, bank in banks.items():
+        say(f"{name}: {_describe(bank)}")
+    rows = [
+        [f"{s.state}", f"{s.classes}", *(percent(m.states[i].accuracy) for m in results.values())]
+        for i, s in enumerate(results["raw"].states)
+    ]
+    print_table("accuracy (%)", ["state", "classes", *results], rows)
+    each = [_values(metrics, topk) for metrics in results.values()]
+    summary = [[name, *(percent(values[name]) for values in each)] for name in each[0]]
+    print_table("summary (%)", ["", *results], summary)
 
-    before = values(raw)
+
+def _values(metrics: Metrics, topk: int) -> dict[str, float]:
+    last = metrics.states[-1]
+    return {
+        "average incremental accuracy (states 2..S)": metrics.average_incremental_accuracy,
+        "  the same with the first state": metrics.average_incremental_accuracy_with_first,
+        "  the same as mean of groups": metrics.average_incremental_accuracy_group_mean,
+        f"  the same, top-{topk}": metrics.average_incremental_topk[topk],
+        "last accuracy": metrics.last_accuracy,
+        "forgetting": metrics.forgetting,
+        "calibration error, last state": last.calibration_error,
+        "share predicted as newest group, last state": last.prediction_share[-1],
+    }
+
+
+def _summary(raw: Metrics, corrected: Metrics | None, topk: int) -> tuple[list[str], Any]:
+    before = _values(raw, topk)
     if corrected is None:
         return ["", "raw"], [[name, percent(value)] for name, value in before.items()]
-    after = values(corrected)
+    after = _values(corrected, topk)
     return ["", "raw", "corrected", "change"], [
         [name, percent(value), percent(after[name]), percent(after[name] - value, sign=True)]
         for name, value in before.items()

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from transil.arrays import FloatArray, Scores, check_scores, is_torch, to_numpy
+from transil.arrays import FloatArray, Scores, check_finite, check_scores, is_torch, to_numpy
 from transil.correction.layers import Correction, Pairs, correct_groups
 from transil.correction.solvers import FitRecord
 from transil.errors import ScoreScaleWarning, TransilError
@@ -85,6 +85,11 @@ class Bank:
             self._check_reference(reference)
         self._check_transfer()
 
+    def __repr__(self) -> str:
+        names = ", ".join(reference.name for reference in self.references)
+        what = " ".join(filter(None, (self.method, self.correction.name, self.solver)))
+        return f"Bank({what}: {self.schedule}; {self.transfer.how} of {names})"
+
     # -- using it -----------------------------------------------------------------------------
 
     def correct(self, scores: Scores, state: int | None = None, *, rescale: bool = False) -> Scores:
@@ -104,7 +109,11 @@ class Bank:
         else:
             self.check_scale(scores, state)
         pairs = bank.applied(state)
-        return self.apply(pairs, scores, state)
+        corrected = self.apply(pairs, scores, state)
+        # A tensor may lie on a device that the host would have to wait for.
+        if not is_torch(scores) and not np.isfinite(np.asarray(corrected)).all():
+            check_finite(to_numpy(scores).reshape(-1, scores.shape[-1]), f"state {state}")
+        return corrected
 
     def apply(
         self, pairs: Pairs, scores: Scores, state: int, out: FloatArray | None = None
@@ -231,10 +240,15 @@ class Bank:
     def check_store(self, store: ScoreStore, *, same_method: bool = True) -> None:
         """An error where the bank is of another schedule or method than the store."""
         if not store.schedule.starts_like(self.schedule):
+            remedy = "use a bank fitted on the same number of groups"
+            if store.schedule.states == self.schedule.states:
+                remedy = (
+                    "use a bank fitted on the same group sizes, or change the sizes of this one "
+                    "(Bank.for_schedule, transil transfer --schedule)"
+                )
             raise TransilError(
                 f"{store.name}: its schedule ({store.schedule}) is not the bank's "
-                f"({self.schedule}); use a bank fitted on the same group sizes, or change the "
-                "sizes of this one (Bank.for_schedule, transil transfer --schedule)"
+                f"({self.schedule}); {remedy}"
             )
         named = self.method and store.method
         if self.score_kind != store.kind:

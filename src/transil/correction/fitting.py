@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from transil.arrays import check_scores, to_numpy
 from transil.correction.alike import check_alike
 from transil.correction.bank import Bank, Reference, score_scale
@@ -141,6 +143,14 @@ def _problem(data: StateScores, schedule: Schedule, state: int, correction: Corr
     if largest > LARGEST:
         raise TransilError(
             f"state {state}: scores up to {largest:.1e} are too large to fit; scale them down"
+        )
+    there = np.unique(schedule.group_of_column(state)[data.columns])
+    gone = sorted(set(range(1, state + 1)) - set(there.tolist()))
+    if gone:
+        raise TransilError(
+            f"state {state}: no scores of images of group {', '.join(map(str, gone))}; a correction "
+            "is fitted on images of all classes seen so far, which a reference has "
+            "(transil train --role reference) and a target has not"
         )
     scores = data.scores
     if correction.centred:  # the mean itself is the same for all classes: no loss depends on it

@@ -225,7 +225,7 @@ class _SplitWriter:
             told_where = f"{self.source.where(self.split, row)}: {error}"
             if self.skip_bad:
                 return told_where
-            remedy = "mend or remove it, or leave such images out with --skip-bad"
+            remedy = "mend or remove it, or leave such images out: transil data convert --skip-bad"
             raise TransilError(f"{told_where}; {remedy}") from None
 
     def _keep(self, image: Pixels, row: int, file: Any) -> None:

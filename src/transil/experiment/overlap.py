@@ -25,25 +25,36 @@ def shared_classes(one: Images, other: Images) -> list[str]:
     )
 
 
-def same_names(one: Images, other: Images) -> list[str]:
+def same_names(one: Images, other: Images, others: Iterable[Images] = ()) -> list[str]:
     """Names that classes of two sets have in common though they are not told to be the same.
 
     One set has WordNet ids and the other has none: 'n02206856 bee' and 'bee'. Such sets were
-    collected apart, so they may be used with each other; but a reader must know.
+    collected apart, so they may be used with each other; but a reader must know. A set that has
+    ids alone takes the names that `others` have for them.
     """
     shared = set(shared_classes(one, other))
-    return sorted(_words(one, shared) & _words(other, shared))
+    known = {class_key(name): _words(name) for images in others for name in images.class_names
+             if _words(name)}  # fmt: skip
+    mine, theirs = (
+        {
+            word
+            for name in images.class_names
+            if class_key(name) not in shared
+            for word in _words(name) or known.get(class_key(name), set())
+        }
+        for images in (one, other)
+    )
+    return sorted(mine & theirs)
 
 
-def _words(images: Images, without: set[str]) -> set[str]:
-    """The names of a set in plain words: without ids, synonyms apart."""
-    found = set()
-    for name in images.class_names:
-        if class_key(name) in without:
-            continue
-        plain = re.sub(r"^n\d{8}\b", "", name).casefold().replace("_", " ")
-        found |= {word.strip() for word in plain.split(",")}
-    return found - {""}
+def _words(name: str) -> set[str]:
+    """A class in plain words: without its id, synonyms apart.
+
+    >>> sorted(_words("n02206856 bee, honey_bee"))
+    ['bee', 'honey bee']
+    """
+    plain = re.sub(r"^n\d{8}\b", "", name).casefold().replace("_", " ")
+    return {word.strip() for word in plain.split(",")} - {""}
 
 
 def allowed_references(

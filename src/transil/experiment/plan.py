@@ -94,7 +94,9 @@ class Plan:
     def same_names(self) -> dict[str, list[str]]:
         """Classes of one name in sets that were collected apart, 'target / reference'."""
         found = {
-            f"{target} / {reference}": same_names(self.images[target], self.images[reference])
+            f"{target} / {reference}": same_names(
+                self.images[target], self.images[reference], self.images.values()
+            )
             for target in self.experiment.targets
             for reference in self.references_of(target)
         }

@@ -45,17 +45,17 @@ def import_scores(
             if key in arrays:
                 raise TransilError(f"{source}: {name} is there twice, with and without zeros")
             arrays[key] = array
-    if not any(kind == "scores" for kind, _, _ in arrays):
+    if not any(what == "scores" for what, _, _ in arrays):
         raise TransilError(
             f"{source}: no arrays scores_SPLIT_STATE in it, such as scores_test_1 and "
             "labels_test_1 (states count from 1)"
         )
     data: dict[str, dict[int, tuple[NDArray[Any], NDArray[Any]]]] = {}
     for split, state in sorted({(split, state) for _, split, state in arrays}):
-        for kind, other in (("scores", "labels"), ("labels", "scores")):
-            if (kind, split, state) not in arrays:
+        for one, other in (("scores", "labels"), ("labels", "scores")):
+            if (one, split, state) not in arrays:
                 raise TransilError(
-                    f"{source}: {kind}_{split}_{state} is missing beside {other}_{split}_{state}"
+                    f"{source}: {one}_{split}_{state} is missing beside {other}_{split}_{state}"
                 )
         pair = (arrays["scores", split, state], arrays["labels", split, state])
         data.setdefault(split, {})[state] = pair

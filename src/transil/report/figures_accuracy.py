@@ -17,7 +17,7 @@ from transil.report.drawing import (
     short,
     whole_ticks,
 )
-from transil.report.figures_scores import pick_states, shown_details
+from transil.report.figures_scores import pick_states, seed_note, shown_details
 from transil.report.study import Study, unique
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _matrices(
         f"Accuracy (%) on {names.target(target)} of each group of classes (column) in each state "
         f"(row), S = {states}: uncorrected, with {label}, and the change in points. The "
         "diagonal is the newest group: where it is much brighter than the rest of its row, new "
-        "classes are favoured. Blue is gained, red is lost.",
+        f"classes are favoured. Blue is gained, red is lost.{seed_note(study)}",
     )  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def scores_figure(study: Study) -> Picture | None:
         f"Mean score of each group of classes over all test images in the last state (S = {states})"
         f", before and after {label}; bars are standard deviations. The mean over the groups is "
         "taken out, since predictions do not depend on a common shift. Groups that stand higher "
-        f"are favoured; a fair model's dots lie on one level.{_seed_note(study)}",
+        f"are favoured; a fair model's dots lie on one level.{seed_note(study)}",
     )  # fmt: skip
 
 
@@ -157,11 +157,12 @@ def pairs_figure(study: Study) -> Picture | None:
         f"The pairs of {names.correction(kind[0])} ({kind[1]}) for the last state: factor {ALPHA} "
         f"(left) and shift β (right) of each group, mean and standard deviation over {many} references. "
         f"The dotted line is no correction ({ALPHA} = 1, β = 0). Short bars mean that "
-        "references agree, which is what makes a transfer possible.",
+        f"references agree, which is what makes a transfer possible.{seed_note(study)}",
     )  # fmt: skip
 
 
-def _seed_note(study: Study) -> str:
+def seed_note(study: Study) -> str:
+    """What a caption says where one seed stands for several."""
     return " The first seed is shown." if len(study.seeds) > 1 else ""
 
 

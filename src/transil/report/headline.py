@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from transil.report import names
@@ -120,7 +120,12 @@ def headline_table(study: Study) -> Table | None:
             f"{h.ahead} of {m}" if m else names.MISSING,
             h.verdict,
         )
-        rows.append(Row(names.method(h.method), "", tuple(Entry(text=t) for t in texts)))
+        entries = [Entry(text=t) for t in texts]
+        # Numbers for programs, beside the words for people.
+        entries[0] = replace(entries[0], value=fmean(h.gains), low=h.low, high=h.high)
+        if m:
+            entries[4] = replace(entries[4], value=fmean(h.leads))
+        rows.append(Row(names.method(h.method), "", tuple(entries)))
     if not rows or study.main is None:
         return None
     title = f"Headline: what {study.main.label()} gains over the uncorrected model"

@@ -137,7 +137,7 @@ def _origin(
     yield f"```text\n{shlex.join(words)}\n```"
     yield (
         "and not edited by hand. Beside it that command writes each table as Markdown, CSV and LaTeX "
-        f"to `{_shown(output or folders[0])}/tables/`; CSV names the run and the bank of every number."
+        f"to `{_shown(output or folders[0])}/tables/`; CSV names the runs and banks behind an accuracy."
     )
 
 

@@ -104,7 +104,8 @@ def _row_html(table: Table, row: Row, block: list[Row], starts: set[int], links:
         name, kind = (row.label, "under") if row.label else (row.block, "method")
     cells = []
     for i, (column, entry) in enumerate(zip(table.columns, row.entries, strict=True)):
-        what = ", ".join(x for x in (row.name, *column) if x)
+        short = table.title.split(":")[0]  # rows of two tables may have one name
+        what = ", ".join(x for x in (short, row.name, *column) if x)
         cells.append(_entry_html(entry, i in starts, links, what))
     style = ' class="bound"' if row.kind == "bound" else ""
     return (f'{out}<tr{style}><th scope="row" class="{kind}">{escape(name)}</th>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 
 from transil.report.names import number, signed
 from transil.report.tables import Entry, Row, Table
@@ -20,6 +21,9 @@ _TEX = {
     "≈": r"$\approx$", STAR: r"$\star$", "[": "{[}", "]": "{]}", "*": "{*}",
     "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$", "β": r"$\beta$",
 }  # fmt: skip
+
+# What fits on a page of LaTeX, below its caption.
+PAGE_LINES = 48
 
 
 def to_csv(table: Table) -> str:
@@ -50,7 +54,8 @@ def to_markdown(table: Table) -> str:
         "|---|" + "---:|" * len(heads),
     ]
     for row in table.rows:
-        lines.append(_md_line([md(row.name), *map(_md_entry, row.entries)]))
+        name = f"*{md(row.name)}*" if row.kind == "bound" else md(row.name)
+        lines.append(_md_line([name, *map(_md_entry, row.entries)]))
     for note in table.notes:
         lines += ["", md(note)]
     return "\n".join(lines) + "\n"
@@ -98,25 +103,26 @@ def to_tex(table: Table) -> str:
             start += n
         head = [" & ".join(["", *spans]) + r" \\", " ".join(rules)]
     head.append(" & ".join([tex(table.stub), *(tex(c) for _, c in table.columns)]) + r" \\")
-    body: list[str] = []
-    for i, (_, rows) in enumerate(table.blocks()):
-        if i and (len(rows) > 1 or rows[0].kind == "joint"):
-            body.append(r"\midrule")
-        body += [_tex_row(row) for row in rows]
     # LaTeX numbers tables itself.
-    caption = " ".join([f"{table.title.split(': ', 1)[-1]}.", *table.notes])
-    return "\n".join(
-        [
-            "% needs: booktabs, graphicx, xcolor",
-            r"\providecolor{gain}{HTML}{00694F}",
-            r"\providecolor{loss}{HTML}{A83A00}",
-            r"\providecolor{unsure}{HTML}{5C6370}",
+    title = table.title.split(": ", 1)[-1]
+    first = [
+        rf"\caption{{{tex(' '.join([f'{title}.', *table.notes]))}}}",
+        rf"\label{{tab:{re.sub(r'[^a-z0-9-]', '-', table.name.lower())}}}",
+    ]
+    made = [
+        "% needs: booktabs, graphicx, xcolor",
+        r"\providecolor{gain}{HTML}{00694F}",
+        r"\providecolor{loss}{HTML}{A83A00}",
+        r"\providecolor{unsure}{HTML}{5C6370}",
+    ]
+    for page, body in enumerate(_tex_pages(table)):
+        made += [
             r"\begin{table*}",
             r"\centering",
-            rf"\caption{{{tex(caption)}}}",
-            rf"\label{{tab:{re.sub(r'[^a-z0-9-]', '-', table.name.lower())}}}",
+            *(first if not page else [rf"\caption{{{tex(title)}, continued.}}"]),
             r"\setlength{\tabcolsep}{3pt}",
-            r"\resizebox{\textwidth}{!}{%",
+            # As wide as the page at most; never larger than it is.
+            r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
             r"\toprule",
             *head,
@@ -125,9 +131,26 @@ def to_tex(table: Table) -> str:
             r"\bottomrule",
             r"\end{tabular}}",
             r"\end{table*}",
-            "",
         ]
-    )
+    return "\n".join([*made, ""])
+
+
+def _tex_pages(table: Table) -> Iterator[list[str]]:
+    """The rows of a table, cut between blocks where they would not fit on one page."""
+    page: list[str] = []
+    height = 0
+    for _, rows in table.blocks():
+        block = [_tex_row(row) for row in rows]
+        # A row with the paper's numbers has a second line for them.
+        lines = sum(row.count(r"\\") for row in block)
+        if page and height + lines > PAGE_LINES:
+            yield page
+            page, height = [], 0
+        if page and (len(rows) > 1 or rows[0].kind == "joint"):
+            page.append(r"\midrule")
+        page += block
+        height += lines
+    yield page
 
 
 def tex(text: str) -> str:
