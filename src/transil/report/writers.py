@@ -23,7 +23,7 @@ _TEX = {
 }  # fmt: skip
 
 # What fits on a page of LaTeX, below its caption.
-PAGE_LINES = 48
+PAGE_LINES = 34
 
 
 def to_csv(table: Table) -> str:
