@@ -31,8 +31,8 @@ T = TypeVar("T")
 class Summary:
     """The cells of one line at one place, over the seeds; shares between 0 and 1.
 
-    The interval is the mean of the seeds' intervals: the seeds share the test images, so that
-    their errors are not independent, and a narrower one would promise too much.
+    The interval holds those of all seeds: each of them knows of test images alone, and what is to
+    be sure must hold whatever the seed.
     """
 
     cells: tuple[Cell, ...]
@@ -52,11 +52,11 @@ class Summary:
 
     @property
     def low(self) -> float | None:
-        return mean_or_none([c.low for c in self.cells])
+        return min((c.low for c in self.cells if c.low is not None), default=None)
 
     @property
     def high(self) -> float | None:
-        return mean_or_none([c.high for c in self.cells])
+        return max((c.high for c in self.cells if c.high is not None), default=None)
 
     @property
     def accuracy(self) -> list[float]:

@@ -198,7 +198,7 @@ def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
     entries = [e for row in rows for e in row.entries]
     if any(e.std is not None for e in entries):
         notes.append(
-            "± is the standard deviation over seeds; intervals are the mean of the seeds' intervals."
+            "± is the standard deviation over seeds; an interval holds the intervals of all seeds."
         )
     if any(e.paper is not None for e in entries):
         notes.append(differences(study))
