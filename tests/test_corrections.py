@@ -172,6 +172,29 @@ def test_centred_adbic_moves_around_the_mean_of_a_row() -> None:
     np.testing.assert_array_equal(scores, corrected)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_masked_class_stays_masked(kind: str) -> None:
+    """Minus infinity is how some models leave classes out."""
+    scores = _scores(3).astype(np.float32)
+    scores[:, 7] = -np.inf
+    pairs = _pairs(AdBiCCentred(), 3)
+    given: Any = scores if kind == "numpy" else torch.from_numpy(scores)
+    found = np.asarray(AdBiCCentred().correct(given, pairs.alpha, pairs.beta, SCHEDULE))
+    assert np.isneginf(found[:, 7]).all()
+    rest = np.delete(scores, 7, axis=1)
+    group = np.delete(SCHEDULE.group_of_column(3) - 1, 7)
+    mean = rest.mean(axis=1, keepdims=True)
+    expected = pairs.alpha[group] * (rest - mean) + mean + pairs.beta[group]
+    np.testing.assert_allclose(np.delete(found, 7, axis=1), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_out_must_be_written_in_place() -> None:
+    scores = _scores(3, (4, 5))
+    out = np.zeros((5, 4, scores.shape[-1])).transpose(1, 0, 2)
+    with pytest.raises(TransilError, match="contiguous"):
+        correct_groups(scores, np.ones(3), np.ones(3), SCHEDULE, 3, out=out)
+
+
 def offset(store: ScoreStore, seed: int = 0) -> ScoreStore:
     """The same scores, each row moved by a number of its own."""
     random = np.random.default_rng(seed)

@@ -89,12 +89,13 @@ def test_the_experiments_of_the_package_can_be_read() -> None:
     [
         ({"method": "[lwf]"}, "unknown key 'method'; did you mean 'methods'?"),
         ({"methods": "[lvf]"}, "methods: 'lvf' is unknown; did you mean 'lwf'?"),
+        ({"solvers_of": "{bik: [newton]}"}, "solvers_of: 'bik' is unknown; did you mean 'bic'?"),
+        ({"solvers_of": "{adbic: newton}"}, "adbic: give a list of solvers"),
+        ({"solvers_of": "{adbic: [[newton]]}"}, "'['newton']' is unknown"),
         (
-            {"solvers_of": "{bic-past: [newton]}"},
-            "solvers_of: 'bic-past' is not among the corrections",
+            {"solvers_of": "{adbic: [paper]}"},
+            "adbic: none of its solvers is among the experiment's",
         ),
-        ({"solvers_of": "{adbic: newton}"}, "adbic: give a list of one or more"),
-        ({"solvers_of": "{adbic: [paper]}"}, "of the experiment's solvers"),
         ({"candidates": "[newton, newton]"}, "candidates: something stands twice"),
         (
             {"per_method": "{siw: {train: {epochs: 3}}}"},

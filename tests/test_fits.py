@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from transil import Penalty, ScoreStore, TransilError, fit
+from transil import AdBiC, Penalty, ScoreStore, TransilError, fit
 from transil.experiment import fits as module
 from transil.experiment.fits import THREADS, Fits, Job, joined
 from transil.experiment.ways import ways as every_way
@@ -67,6 +67,24 @@ def test_a_damaged_or_foreign_fit_is_made_again(tmp_path: Path) -> None:
     assert a.path.read_bytes() == content
 
 
+class Pool:
+    """In the place of a pool of processes."""
+
+    made: ClassVar[list[Pool]] = []
+
+    def __init__(self, *_args: Any, **_more: Any) -> None:
+        self.closed = False
+        Pool.made.append(self)
+
+    def shutdown(self, **_more: Any) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _no_pools() -> None:
+    Pool.made.clear()
+
+
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of pools that are started."""
@@ -102,6 +120,50 @@ def test_slow_fits_are_made_in_processes_with_the_same_result(
         assert [job.bank().pairs(s) for s in (2, 3)] == [alone.bank().pairs(s) for s in (2, 3)]
 
 
+def test_fits_stay_in_their_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "fits"
+    (store,) = stores_of("a").values()
+    for name in ("/abs/birds", "../photos", "a/b.c"):
+        Fits(folder).bank({name: store}, "adbic", "newton:0.1,0.2")
+    assert len(list(folder.iterdir())) == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["results"]
+
+
+def test_a_changed_correction_is_fitted_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = stores_of("a")
+    before = Fits(tmp_path).bank(stores, "adbic", "newton")
+    monkeypatch.setattr(AdBiC, "centred", True)
+    assert Fits(tmp_path).bank(stores, "adbic", "newton").pairs(3) != before.pairs(3)
+
+
+def test_where_nothing_can_be_kept_it_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here(Pool):
+        """Fails with the first job, and has not begun the others."""
+
+        def submit(self, function: Any, job: Any) -> Any:
+            future: Future[None] = Future()
+            waiting.append(future)
+            if len(waiting) == 1:
+                with pytest.raises(TransilError) as error:
+                    function(job)
+                future.set_exception(error.value)
+            return future
+
+    waiting: list[Future[None]] = []
+    monkeypatch.setattr(module, "ProcessPoolExecutor", Here)
+    (tmp_path / "fits").write_text("a file")
+    stores = stores_of("a", "b")
+    with Fits(tmp_path / "fits", 2) as fits:
+        fits.ahead(fits.jobs(stores, ways("authors")))
+        assert [future.cancelled() for future in waiting] == [False, True, True, True]
+        with pytest.raises(TransilError, match="fits"):
+            fits.bank(stores, "bic", "newton")
+
+
 def test_few_or_quick_fits_start_no_process(tmp_path: Path, begun: list[int]) -> None:
     stores = stores_of("a", "b")
     with Fits(tmp_path, 8) as fits:
@@ -116,22 +178,16 @@ def test_few_or_quick_fits_start_no_process(tmp_path: Path, begun: list[int]) ->
 def test_a_pool_that_breaks_leaves_the_fits_to_be_made_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Broken:
-        def __init__(self, *_args: Any, **_more: Any) -> None:
-            self.closed = False
-
+    class Broken(Pool):
         def submit(self, *_args: Any) -> Any:
             raise BrokenProcessPool
-
-        def shutdown(self, **_more: Any) -> None:
-            self.closed = True
 
     monkeypatch.setattr(module, "ProcessPoolExecutor", Broken)
     stores = stores_of("a", "b")
     with Fits(tmp_path, 2) as fits:
         fits.ahead(fits.jobs(stores, ways("authors")))
-        pool: Any = fits._pool
-    assert pool.closed
+        fits.ahead(fits.jobs(stores, ways("authors")))
+    assert [pool.closed for pool in Pool.made] == [True, True]  # a new one for the second time
     monkeypatch.undo()
     with pytest.raises(TransilError, match="authrs"):
         fits.bank(stores, "bic", "authrs")

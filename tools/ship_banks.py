@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from transil import Bank
+from transil.correction.shipped import DEFAULT_CORRECTION
 from transil.errors import TransilError
 from transil.experiment.choosing import candidate_means
 from transil.experiment.results import Results
@@ -67,6 +68,8 @@ def main() -> int:
         solvers = default_solvers(results)
         banks = fitted_banks(options.results, results, options.seed)
         for bank in banks.values():
+            if bank.correction.name != DEFAULT_CORRECTION:
+                continue
             wanted = f"{bank.method}-s{bank.schedule.states}-{bank.correction.name}"
             if f"{wanted}-{solvers.get(str(bank.method))}" not in banks:
                 raise TransilError(f"{wanted}: no bank of its default solver")

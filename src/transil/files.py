@@ -15,6 +15,9 @@ from typing import IO, Any
 
 from transil.errors import TransilError
 
+# How the names of files begin that are still being written.
+TEMPORARY = ".transil-"
+
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator[IO[bytes]]:
@@ -28,7 +31,7 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
         check_output(path)
         final = Path(os.path.realpath(path))  # a link stays a link, what it names is replaced
         final.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".transil-", suffix=".tmp", dir=final.parent)
+        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, suffix=".tmp", dir=final.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file

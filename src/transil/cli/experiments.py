@@ -50,7 +50,8 @@ def run_command(
         Path | None, typer.Option(help="Where data sets lie; else $TRANSIL_DATA or ./data.")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Default: one per GPU, or one per CPU core.")
+        int | None,
+        typer.Option(min=1, help="Default: one per GPU, or one per CPU core; fits: one per core."),
     ] = None,
     gpus_per_run: Annotated[
         float | None, typer.Option(min=0.1, max=1.0, help="0.5, the default: two runs on a GPU.")
@@ -102,7 +103,7 @@ def run_command(
             plan,
             execute=execute if train else nothing_trained,
             tell=_teller(update),
-            processes=processes,
+            processes=processes or len(os.sched_getaffinity(0)),
         )
         update(1.0, "writing the report")
         page = write_report(results, output, [read_reading(output)]) if results.cells else None

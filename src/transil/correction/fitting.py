@@ -154,7 +154,7 @@ def _problem(data: StateScores, schedule: Schedule, state: int, correction: Corr
         )
     scores = data.scores
     if correction.centred:  # the mean itself is the same for all classes: no loss depends on it
-        scores = scores - scores.mean(axis=1, keepdims=True)
+        scores = scores - scores.mean(axis=1, keepdims=True, dtype=np.float64)
     return Problem(scores, data.columns, schedule, state, correction)
 
 

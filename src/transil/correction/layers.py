@@ -227,7 +227,10 @@ def correct_groups(
         )
         corrected = scores * scale + shift
         if centred:
-            corrected = corrected + scores.mean(-1, keepdim=True, dtype=dtype) * (1.0 - scale)
+            finite = torch.isfinite(scores)
+            total = torch.where(finite, scores, 0.0).sum(-1, keepdim=True, dtype=dtype)
+            mean = total / finite.sum(-1, keepdim=True).clamp(min=1)
+            corrected = corrected + mean * (1.0 - scale)
         return cast(Scores, corrected.to(scores.dtype))
     array = cast(FloatArray, scores)
     work = np.promote_types(array.dtype, np.float32)
@@ -246,13 +249,15 @@ def _affine_in_blocks(
         out = np.empty(scores.shape, dtype=scores.dtype)
     columns = scores.shape[-1]
     flat_in, flat_out = scores.reshape(-1, columns), out.reshape(-1, columns)
+    if out.size and not np.shares_memory(flat_out, out):
+        raise TransilError("out: its rows do not lie one after the other; give a contiguous array")
     rows = max(1, BLOCK // columns)
     buffer = np.empty((min(rows, len(flat_in)), columns), dtype=scale.dtype)
     for start in range(0, len(flat_in), rows):
         block = flat_in[start : start + rows]
         target = flat_out[start : start + rows]
         work = target if target.dtype == scale.dtype else buffer[: len(block)]
-        mean = block.mean(axis=1, keepdims=True, dtype=scale.dtype) if centred else None
+        mean = _row_means(block, scale.dtype) if centred else None
         np.multiply(block, scale, out=work)
         np.add(work, shift, out=work)
         if mean is not None:
@@ -260,6 +265,16 @@ def _affine_in_blocks(
         if work is not target:
             target[...] = work
     return out
+
+
+def _row_means(scores: FloatArray, dtype: Any) -> FloatArray:
+    """Of finite scores, shape (n, 1): a class may be masked by minus infinity."""
+    mean: FloatArray = scores.mean(axis=1, keepdims=True, dtype=dtype)
+    if not np.isfinite(mean).all():
+        finite = np.isfinite(scores)
+        total = np.where(finite, scores, 0.0).sum(axis=1, keepdims=True, dtype=np.float64)
+        mean = (total / np.maximum(finite.sum(axis=1, keepdims=True), 1)).astype(dtype)
+    return mean
 
 
 def _as_vector(values: Any, like: Any, length: int, name: str) -> Any:

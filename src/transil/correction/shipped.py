@@ -118,8 +118,14 @@ def find_shipped(
             )
         asked["states"] = numbers[0]
     asked.setdefault("correction", DEFAULT_CORRECTION)
-    asked.setdefault("solver", default_solvers().get(method, DEFAULT_SOLVER))
     so_far = method
+    solvers = {
+        b.solver
+        for b in there
+        if (b.states, b.correction) == (asked["states"], asked["correction"])
+    }
+    usual = default_solvers().get(method, DEFAULT_SOLVER)
+    asked.setdefault("solver", next(iter(solvers)) if len(solvers) == 1 else usual)
     for what, mark in (("states", "s"), ("correction", ""), ("solver", "")):
         there = _with(there, what, asked[what], f"bank '{name}': no shipped bank of {so_far}")
         so_far += f"-{mark}{asked[what]}"

@@ -20,10 +20,12 @@ import numpy as np
 from transil.correction.bank import Bank
 from transil.correction.fitting import fit
 from transil.correction.objective import Penalty
-from transil.correction.registry import get_solver
+from transil.correction.registry import get_correction, get_solver
 from transil.correction.solvers import Solver
 from transil.correction.transfers import merge
 from transil.errors import TransilError
+from transil.experiment.children import die_with
+from transil.files import TEMPORARY, digest, plain_name
 from transil.scores import ScoreStore
 
 # The name of the split that `joined` makes.
@@ -84,10 +86,12 @@ class Job:
     @property
     def path(self) -> Path:
         """The file that keeps it; its name says what it was made from."""
-        how = self.candidate.replace(":", "-").replace(",", "-")
-        of = f"{self.name}-{self.store.method}-s{self.store.schedule.states}"
-        file = f"{of}-{self.correction}-{how}-{self.source[:12]}.json"
-        return self.folder / file
+        states = self.store.schedule.states
+        kind = get_correction(self.correction)
+        designs = [kind.design(state).tolist() for state in range(2, states + 1)]
+        code = digest([self.source, kind.centred, designs])[:12]
+        of = f"{self.name}-{self.store.method}-s{states}-{self.correction}-{self.candidate}"
+        return self.folder / f"{plain_name(of)}-{code}.json"
 
     def kept(self) -> Bank | None:
         """From the file, where there is one of the same scores and settings."""
@@ -115,13 +119,16 @@ class Job:
 
 
 class Fits:
-    """Makes fits and keeps them in a folder; many slow ones in several processes."""
+    """Makes fits and keeps them in a folder; many slow ones in several processes.
+
+    Those are started anew, so that a script that has several must ask `if __name__ == "__main__"`.
+    """
 
     def __init__(self, folder: Path, processes: int = 1) -> None:
         self.folder, self.processes = folder, processes
         self._sources: WeakKeyDictionary[ScoreStore, str] = WeakKeyDictionary()
         self._pool: ProcessPoolExecutor | None = None
-        self._others: list[BaseProcess] = []  # processes that are not of the pool
+        self._workers: set[BaseProcess] = set()
         self._one_thread = contextlib.ExitStack()
 
     def bank(self, stores: Mapping[str, ScoreStore], correction: str, candidate: str) -> Bank:
@@ -143,17 +150,41 @@ class Fits:
         slow = [job for job in jobs if read_candidate(job.candidate).slow and job.kept() is None]
         if self.processes < 2 or len(slow) < FEWEST:
             return
-        if self._pool is None:
-            self._one_thread.enter_context(_one_thread())
-            self._others = multiprocessing.active_children()
-            self._pool = ProcessPoolExecutor(
-                self.processes, multiprocessing.get_context("spawn"), initializer=_not_interrupted
-            )
-        with contextlib.suppress(BrokenProcessPool):  # they are then made one by one
-            waiting: list[Future[None]] = [self._pool.submit(_make, job) for job in slow]
+        try:
+            waiting = self._begin(slow)
             for future in as_completed(waiting):
-                with contextlib.suppress(TransilError):  # said again when the fit is asked for
-                    future.result()
+                future.result()
+        except BrokenProcessPool:  # one was killed: the rest is made one by one, the next anew
+            self._end()
+        except TransilError:  # will be said again when that fit is asked for
+            for future in waiting:
+                future.cancel()
+
+    def _begin(self, jobs: Iterable[Job]) -> list[Future[None]]:
+        if self._pool is not None:
+            return [self._pool.submit(_make, job) for job in jobs]
+        others = set(multiprocessing.active_children())
+        self._one_thread.enter_context(_one_thread())
+        self._pool = ProcessPoolExecutor(
+            self.processes, multiprocessing.get_context("spawn"),
+            initializer=_prepare, initargs=(os.getpid(),),
+        )  # fmt: skip
+        made = self._begin(jobs)
+        self._workers = set(multiprocessing.active_children()) - others
+        return made
+
+    def _end(self, *, at_once: bool = False) -> None:
+        if self._pool is not None:
+            if at_once:  # nobody waits for fits that are under way
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                for process in self._workers:
+                    process.terminate()
+            self._pool.shutdown()
+            if at_once:
+                for file in self.folder.glob(f"{TEMPORARY}*"):
+                    file.unlink(missing_ok=True)
+        self._pool = None
+        self._one_thread.close()
 
     def __enter__(self) -> Fits:
         return self
@@ -164,20 +195,15 @@ class Fits:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            if kind is not None:  # nobody waits for fits that are under way
-                self._pool.shutdown(wait=False, cancel_futures=True)
-                for process in set(multiprocessing.active_children()) - set(self._others):
-                    process.terminate()
-            self._pool.shutdown()
-        self._one_thread.close()
+        self._end(at_once=kind is not None)
 
 
 def _make(job: Job) -> None:
     job.bank()
 
 
-def _not_interrupted() -> None:
+def _prepare(parent: int) -> None:
+    die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
 
 

@@ -6,7 +6,6 @@ their checkpoints.
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -25,6 +24,7 @@ from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
 from transil.engine.training import training
 from transil.errors import TransilError, reason
+from transil.experiment.children import die_with
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
 
@@ -223,7 +223,7 @@ class Pool:
 
 
 def _worker(connection: Connection, number: int, together: int, share: int, parent: int) -> None:
-    _die_with(parent)
+    die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     warnings.simplefilter("ignore")  # about the images; told when the plan was made
     torch.set_num_threads(share)
@@ -239,13 +239,3 @@ def _worker(connection: Connection, number: int, together: int, share: int, pare
     if gpus:
         torch.cuda.set_device(number % gpus)
     work(take, lambda *words: connection.send(words), together)
-
-
-def _die_with(parent: int) -> None:
-    """End this process when its parent ends, however that happens (Linux)."""
-    try:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:  # it ended before we said so
-        os._exit(1)

@@ -162,10 +162,18 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             if name not in names:
                 fail(key, f"'{name}' is unknown; {nearest(name, names)}")
     for name, own in experiment.solvers_of.items():
-        if name not in experiment.corrections:
-            fail("solvers_of", f"'{name}' is not among the corrections")
-        if not isinstance(own, list | tuple) or not own or set(own) - set(experiment.solvers):
-            fail("solvers_of", f"{name}: give a list of one or more of the experiment's solvers")
+        if name not in CORRECTIONS.names():
+            fail("solvers_of", f"'{name}' is unknown; {nearest(name, CORRECTIONS.names())}")
+        if not isinstance(own, list | tuple) or not own:
+            fail("solvers_of", f"{name}: give a list of solvers")
+        for solver in own:
+            if solver not in SOLVERS.names():
+                fail(
+                    "solvers_of", f"'{solver}' is unknown; {nearest(str(solver), SOLVERS.names())}"
+                )
+    for name in experiment.corrections:
+        if not any(correction == name for correction, _ in experiment.ways):
+            fail("solvers_of", f"{name}: none of its solvers is among the experiment's")
     for text in experiment.candidates:
         try:
             read_candidate(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,12 +76,12 @@ def study(
 ) -> Results:
     """All studies of an experiment; parts whose runs are missing are reported as failures.
 
-    Slow fits are made in several `processes`, by default one per CPU core.
+    Slow fits are made in several `processes` (see `Fits`); by default in this one.
     """
     experiment = plan.experiment
     results = Results(experiment.name, facts=facts(plan))
     combos = list(itertools.product(experiment.seeds, experiment.states, experiment.methods))
-    with Fits(plan.folder / "fits", processes or len(os.sched_getaffinity(0))) as fits:
+    with Fits(plan.folder / "fits", processes or 1) as fits:
         for number, (seed, states, method) in enumerate(combos):
             if tell is not None:
                 tell(number / len(combos), f"{method}, {states} states, seed {seed}")
@@ -200,7 +199,7 @@ def study_target(
 ) -> None:
     """Raw, controls, transfers and bounds of one target."""
     experiment = plan.experiment
-    first = experiment.solvers[0]
+    first = next((solver for name, solver in experiment.ways if name == "adbic"), None)
     add = Adder(plan, results, target)
     add("raw", "raw", None)
     for name, correct in controls(target).items():

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 NOTE = (
     "Average accuracy in %, and points over the uncorrected model; mean over seeds. 'Left out': each "
     "reference in turn is the target, the pairs of the others that share no class with it are "
-    "averaged and applied to its held-out validation images. The best one of a method (bold) is so "
-    "chosen by references alone; a target has a say only where it is a reference, too. The columns "
-    "of targets were looked at afterwards; they are test images, as in Table 1."
+    "averaged and applied to its held-out validation images. The best solver and penalty of a method "
+    "(bold) are so chosen by references alone; a target has a say only where it is a reference, "
+    "too. Other corrections stand beside them and are not chosen from. The columns of targets were "
+    "looked at afterwards; they are test images, as in Table 1."
 )
 
 
@@ -47,7 +48,8 @@ def choice_table(study: Study) -> Table | None:
             if way[0] != name:
                 label = f"{names.correction(way[0])} ({label})"
             block.append(Row(names.method(method), label, tuple(entries)))
-        rows += _marked(block, len(states))
+        own = sum(way[0] == name for way in ways)
+        rows += [*_marked(block[:own], len(states)), *block[own:]]
     heads = [("references, left out" if t == "left out" else names.target(t), f"S = {s}")
              for t, s in columns]  # fmt: skip
     title = f"Solver and penalty of {names.correction(name)}, and other corrections: which transfer best"
