@@ -84,11 +84,21 @@ def test_the_experiments_of_the_package_can_be_read() -> None:
     assert load_experiment("paper-table3").draws == 10
 
 
+def test_a_wrong_setting_of_a_set_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(SMALL.replace("  a: {path:", "  a: {pth:"))
+    line = 1 + next(i for i, x in enumerate(SMALL.splitlines()) if x.startswith("  a: {path:"))
+    with pytest.raises(TransilError, match=f"line {line}: .*did you mean 'sets.a.path'"):
+        load_experiment(str(tmp_path / "r.yaml"))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"method": "[lwf]"}, "unknown key 'method'; did you mean 'methods'?"),
         ({"methods": "[lvf]"}, "methods: 'lvf' is unknown; did you mean 'lwf'?"),
+        ({"train": "{epoch: 2}"}, "unknown key 'train.epoch'; did you mean 'train.epochs'?"),
+        ({"net": "{body: 3}"}, "net.body is 3"),
+        ({"per_method": "{ft: {train: {lrr: 1}}}"}, "unknown key 'per_method.ft.train.lrr'"),
         ({"solvers_of": "{bik: [newton]}"}, "solvers_of: 'bik' is unknown; did you mean 'bic'?"),
         ({"solvers_of": "{adbic: newton}"}, "adbic: give a list of solvers"),
         ({"solvers_of": "{adbic: [[newton]]}"}, "'['newton']' is unknown"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from transil.correction.registry import CORRECTIONS, SOLVERS
+from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConfig
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
@@ -17,6 +18,8 @@ from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
 from transil.settings import build, merge, plain, read_yaml, yaml_lines
+
+TRAINING = {"train": TrainConfig, "net": NetConfig, "engine": EngineConfig}
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,15 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         place = f"{where}, line {lines[key]}" if key in lines else where
         raise TransilError(f"{place}: {key}: {message}")
 
+    # What goes into the settings of trainings is told here, where it has a line.
+    for key, cls in TRAINING.items():
+        build(cls, getattr(experiment, key), where, lines, f"{key}.")
+    for name, given in experiment.sets.items():
+        build(DataConfig, given, where, lines, f"sets.{name}.")
+    for name, given in experiment.per_method.items():
+        for key, value in given.items() if isinstance(given, Mapping) else ():
+            if key in TRAINING:
+                build(TRAINING[key], value, where, lines, f"per_method.{name}.{key}.")
     for key in ("references", "targets", "methods", "states", "corrections", "solvers", "transfer",
                 "train_fraction", "seeds", "fit_on"):  # fmt: skip
         values = getattr(experiment, key)
