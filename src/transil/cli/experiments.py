@@ -21,7 +21,7 @@ from transil.errors import TransilError
 
 if TYPE_CHECKING:
     from transil.experiment.plan import Plan
-    from transil.experiment.results import Failure, Results
+    from transil.experiment.results import Failure, Results, Setting
 
 
 def add_to(app: typer.Typer) -> None:
@@ -231,6 +231,11 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     say(f"{len(rows)} runs, {_left(plan)}")
 
 
+def _where(setting: Setting) -> str:
+    part = "" if setting.fraction == 1.0 else f", {setting.fraction:g} of the images"
+    return f"{setting.target}, {setting.method}, S={setting.states}, seed {setting.seed}{part}"
+
+
 def _gains(results: Results) -> list[str]:
     """What the transfer has brought each model, beside the best control."""
     lines = []
@@ -242,12 +247,9 @@ def _gains(results: Results) -> list[str]:
             c.gain for c in results.cells
             if c.kind == "control" and c.setting == cell.setting and c.gain is not None
         ]  # fmt: skip
-        s = cell.setting
-        part = "" if s.fraction == 1.0 else f", {s.fraction:g} of the images"
         beside = f"; best control {percent(max(controls), sign=True)}" if controls else ""
         lines.append(
-            f"{s.target}, {s.method}, S={s.states}, seed {s.seed}{part}, {cell.name} "
-            f"({cell.solver}, {cell.transfer}): "
+            f"{_where(cell.setting)}, {cell.name} ({cell.solver}, {cell.transfer}): "
             f"{percent(cell.average - gain)} -> {percent(cell.average)} %, gain "
             f"{percent(gain, sign=True)} ({percent(low, sign=True)} to "
             f"{percent(high, sign=True)}){beside}"
@@ -265,17 +267,14 @@ def _show_results(
         return
     rows = []
     for cell in results.cells:
-        s = cell.setting
         label = " ".join(x for x in (cell.name, cell.solver, cell.transfer) if x)
-        part = "" if s.fraction == 1.0 else f", {s.fraction:g} of the images"
         gain = ["", ""]
         if cell.gain is not None and cell.low is not None and cell.high is not None:
             gain = [
                 percent(cell.gain, sign=True),
                 f"{percent(cell.low, sign=True)} .. {percent(cell.high, sign=True)}",
             ]
-        where = f"{s.target}, {s.method}, S={s.states}, seed {s.seed}{part}"
-        rows.append([where, label, percent(cell.average), *gain])
+        rows.append([_where(cell.setting), label, percent(cell.average), *gain])
     headings = ["target", "correction", "average", "gain", "95 % interval"]
     if rows:
         print_table("average incremental accuracy, percent, states 2..S", headings, rows)

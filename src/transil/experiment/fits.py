@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -83,7 +84,7 @@ class Job:
     correction: str
     candidate: str
 
-    @property
+    @cached_property
     def path(self) -> Path:
         """The file that keeps it; its name says what it was made from."""
         states = self.store.schedule.states
@@ -129,7 +130,7 @@ class Fits:
         self._sources: WeakKeyDictionary[ScoreStore, str] = WeakKeyDictionary()
         self._pool: ProcessPoolExecutor | None = None
         self._workers: set[BaseProcess] = set()
-        self._one_thread = contextlib.ExitStack()
+        self._settings = contextlib.ExitStack()  # of the environment, while there is a pool
 
     def bank(self, stores: Mapping[str, ScoreStore], correction: str, candidate: str) -> Bank:
         """The pairs of all data sets together."""
@@ -164,7 +165,7 @@ class Fits:
         if self._pool is not None:
             return [self._pool.submit(_make, job) for job in jobs]
         others = set(multiprocessing.active_children())
-        self._one_thread.enter_context(_one_thread())
+        self._settings.enter_context(_one_thread())
         self._pool = ProcessPoolExecutor(
             self.processes, multiprocessing.get_context("spawn"),
             initializer=_prepare, initargs=(os.getpid(),),
@@ -184,7 +185,7 @@ class Fits:
                 for file in self.folder.glob(f"{TEMPORARY}*"):
                     file.unlink(missing_ok=True)
         self._pool = None
-        self._one_thread.close()
+        self._settings.close()
 
     def __enter__(self) -> Fits:
         return self
