@@ -130,7 +130,10 @@ def _fit_reference(
     records, scale = {}, {}
     for state in store.require(split)[1:]:
         data = store.get(split, state)
-        problem = _problem(data, store.schedule, state, correction)
+        try:
+            problem = _problem(data, store.schedule, state, correction)
+        except TransilError as error:
+            raise TransilError(f"{store.name}, split '{split}', {error}") from None
         progress = no_progress if watch is None else _told_to(watch, name, state)
         fitted = solver.fit(problem, pairs.get(state - 1), progress)
         pairs[state], records[state] = fitted.pairs, fitted.record
