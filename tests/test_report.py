@@ -375,6 +375,27 @@ def test_solvers_have_rows_and_the_first_is_shown() -> None:
     assert study.main == Line("transfer", "adbic", "authors", "mean")
 
 
+def test_a_long_table_shows_bounds_and_other_solvers_apart(tmp_path: Path) -> None:
+    results = made_up(methods=("lwf", "lucir", "siw"), states=(5,), solvers=("newton", "authors"))
+    table = accuracy_table(Study([results]), 1.0)
+    first, rest = table.parts()
+    assert rest is not None
+    assert first.notes == table.notes
+    assert not rest.notes
+    assert set(first.rows) | set(rest.rows) == set(table.rows)
+    assert {row.kind for row in first.rows} == {"raw", "control", "transfer", "joint"}
+    assert not any("authors" in row.label for row in first.rows)
+    assert all("authors" in row.label or row.kind == "bound" for row in rest.rows)
+    page = write_report(results, tmp_path).read_text()
+    folded = page.split("<summary>Bounds and other solvers</summary>")[1].split("</details>")[0]
+    assert all(f">{row.label}<" in folded for row in rest.rows)
+    written = (tmp_path / "tables" / "table-1.md").read_text()
+    assert "BiC, oracle" in written
+    assert "authors" in written
+    short = accuracy_table(Study([made_up(methods=("lwf",), states=(5,))]), 1.0)
+    assert short.parts() == (short, None)
+
+
 def test_holes_in_details(tmp_path: Path) -> None:
     """A group without test images, one target without a method, a part without its raw model."""
     results = made_up(targets=("a", "b"), states=(4,))

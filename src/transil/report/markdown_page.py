@@ -22,6 +22,7 @@ from transil.report.drawing import Picture, svg_file
 from transil.report.headline import NOTE, headlines
 from transil.report.parts import (
     BESIDE,
+    FURTHER,
     NOTHING,
     Parts,
     headline_lead,
@@ -102,10 +103,13 @@ def _page(
         if table.name == "headline":
             continue
         yield f"## {text(table.title)}"
-        yield from _table(table)
+        first, rest = table.parts()
+        yield from _pieces(first)
         for name in BESIDE.get(table.name, ()):
             if name in figures:
                 yield from _figure(figures.pop(name), path)
+        if rest is not None:
+            yield from _pieces(rest, f", {FURTHER}")
     if figures or parts.undrawn:
         yield "## Figures of the paper"
         for picture in figures.values():
@@ -158,15 +162,17 @@ def _headline(study: Study) -> Iterator[str]:
     yield text(NOTE)
 
 
-def _table(table: Table) -> Iterator[str]:
+def _pieces(table: Table, heading: str = "") -> Iterator[str]:
     """A table; a wide one in pieces, one for each upper heading."""
     groups = list(table.groups())
     if len(table.columns) <= WIDE or len(groups) == 1 or not all(name for name, _ in groups):
+        if heading:
+            yield f"### {text(groups[0][0] if len(groups) == 1 else table.stub)}{heading}"
         yield _pipes(table, groups[0][0] if len(groups) == 1 else "")
     else:
         start = 0
         for name, count in groups:
-            yield f"### {text(name)}"
+            yield f"### {text(name)}{heading}"
             rows = [replace(row, entries=row.entries[start : start + count]) for row in table.rows]
             columns = table.columns[start : start + count]
             yield _pipes(replace(table, columns=columns, rows=tuple(rows)), name)

@@ -14,6 +14,7 @@ from transil.report.headline import NOTE, headlines
 from transil.report.markup import Links, facts_html, table_html
 from transil.report.parts import (
     BESIDE,
+    FURTHER,
     NOTHING,
     PLACED,
     Parts,
@@ -91,7 +92,11 @@ def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
         how = LINKED if name.startswith(("table-1", "table-2")) else LINKED_TARGET
         how = "" if name == "solvers" else how
         files = _files(f"tables/{name}", "md csv tex", how + seeds)
-        content = table_html(table, links) + files + content
+        first, rest = table.parts()
+        content = table_html(first, links) + files + content
+        if rest is not None:
+            content += (f"<details><summary>{FURTHER.capitalize()}</summary>"
+                        f"{table_html(rest, links)}</details>")  # fmt: skip
         sections.append((name, table.title, content))
     if figures or parts.undrawn:
         content = _figures(list(figures.values()))

@@ -23,6 +23,8 @@ BESIDE = {"table-1": ("gains",), "table-3": ("table-3-references",),
           "transfer-matrix": ("transfer-matrix",)}  # fmt: skip
 # These facts have a place of their own on a page.
 PLACED = ("limits", "differs", "runs", "run_seconds")
+# What the further rows of an accuracy table are.
+FURTHER = "bounds and other solvers"
 NOTHING = "There is no corrected model to compare with an uncorrected one."
 RUNS_NOTE = (
     "Seconds are those of a run with the others beside it: several runs may share a GPU, so their "

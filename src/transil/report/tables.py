@@ -47,6 +47,8 @@ class Entry:
 
 
 MISSING = Entry()
+# A table with more rows than this is shown in two parts.
+LONG = 24
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Row:
     label: str
     entries: tuple[Entry, ...]
     kind: str = ""
+    further: bool = False  # not what one looks at first
 
     @property
     def name(self) -> str:
@@ -92,6 +95,14 @@ class Table:
                 yield self.rows[start].block, list(self.rows[start:i])
                 start = i
 
+    def parts(self) -> tuple[Table, Table | None]:
+        """What one looks at first, and further rows where the table is long."""
+        first = tuple(row for row in self.rows if not row.further)
+        if len(self.rows) <= LONG or len(first) in (0, len(self.rows)):
+            return self, None
+        rest = tuple(row for row in self.rows if row.further)
+        return replace(self, rows=first), replace(self, rows=rest, notes=())
+
 
 def accuracy_table(study: Study, fraction: float) -> Table:
     """The paper's Table 1 (all training images) or 2 (a share of them)."""
@@ -106,6 +117,7 @@ def accuracy_table(study: Study, fraction: float) -> Table:
                 "" if line.kind == "raw" else f"+ {line.label(several)}",
                 tuple(_entry(study, (t, method, s, fraction), line) for t, s in columns),
                 line.kind,
+                line.kind == "bound" or line.solver not in (None, *study.table_solvers[:1]),
             )
             for line in lines
         ]
