@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import outside_method
+from report_results import made_up
 from test_experiment import plan_of, recipe
 from transil.cli.app import run
+from transil.cli.experiments import MANY, _show_results
 from transil.data import Images, ImageSplit
 from transil.errors import TransilError
 from transil.experiment.overlap import same_names, shared_classes
@@ -38,6 +40,23 @@ def test_the_demo_prints_its_gain_and_where_the_report_is(
     assert {(c.setting.method, c.kind) for c in cells if c.name == "adbic"} == {
         (m, k) for m in ("lwf", "lucir") for k in ("transfer", "bound")
     }
+
+
+def test_of_many_numbers_the_main_ones_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    results = made_up(solvers=("newton", "authors"))
+    assert len(results.cells) > MANY
+    _show_results(results, [], None, as_json=False)
+    said = capsys.readouterr().out
+    assert said.startswith("adBiC (newton, mean), average incremental accuracy")
+    rows = [line for line in said.splitlines() if ", seed 0" in line]
+    assert len(rows) == 8  # two targets, two methods, two numbers of states
+    main = [
+        c for c in results.cells if (c.name, c.solver, c.kind) == ("adbic", "newton", "transfer")
+    ]
+    for row, cell in zip(rows, main, strict=True):
+        assert cell.setting.target in row
+        assert f" {100 * cell.average:.2f} " in row
+    assert f"{len(results.cells)} numbers in all" in said
 
 
 def test_settings_go_over_the_recipe_and_without_training_nothing_is_trained(

@@ -21,7 +21,10 @@ from transil.errors import TransilError
 
 if TYPE_CHECKING:
     from transil.experiment.plan import Plan
-    from transil.experiment.results import Failure, Results, Setting
+    from transil.experiment.results import Cell, Failure, Results, Setting
+
+# Of more numbers than this, a terminal shows only those of the main correction.
+MANY = 60
 
 
 def add_to(app: typer.Typer) -> None:
@@ -236,25 +239,69 @@ def _where(setting: Setting) -> str:
     return f"{setting.target}, {setting.method}, S={setting.states}, seed {setting.seed}{part}"
 
 
+def _gain(cell: Cell) -> tuple[str, str] | None:
+    """The gain and its interval, in points."""
+    if cell.gain is None or cell.low is None or cell.high is None:
+        return None
+    low, high = percent(cell.low, sign=True), percent(cell.high, sign=True)
+    return percent(cell.gain, sign=True), f"{low} .. {high}"
+
+
+def _best_control(results: Results, setting: Setting) -> str:
+    """The gain of the best control; empty where there is none."""
+    gains = [c.gain for c in results.cells
+             if c.kind == "control" and c.setting == setting and c.gain is not None]  # fmt: skip
+    return percent(max(gains), sign=True) if gains else ""
+
+
 def _gains(results: Results) -> list[str]:
     """What the transfer has brought each model, beside the best control."""
     lines = []
     for cell in results.cells:
-        gain, low, high = cell.gain, cell.low, cell.high
-        if cell.kind != "transfer" or gain is None or low is None or high is None:
+        known = _gain(cell)
+        if cell.kind != "transfer" or known is None:
             continue
-        controls = [
-            c.gain for c in results.cells
-            if c.kind == "control" and c.setting == cell.setting and c.gain is not None
-        ]  # fmt: skip
-        beside = f"; best control {percent(max(controls), sign=True)}" if controls else ""
+        control = _best_control(results, cell.setting)
+        beside = f"; best control {control}" if control else ""
         lines.append(
             f"{_where(cell.setting)}, {cell.name} ({cell.solver}, {cell.transfer}): "
-            f"{percent(cell.average - gain)} -> {percent(cell.average)} %, gain "
-            f"{percent(gain, sign=True)} ({percent(low, sign=True)} to "
-            f"{percent(high, sign=True)}){beside}"
+            f"{percent(cell.average - (cell.gain or 0.0))} -> {percent(cell.average)} %, gain "
+            f"{known[0]} ({known[1].replace(' .. ', ' to ')}){beside}"
         )
     return lines
+
+
+def _show_main(results: Results) -> None:
+    """Of many numbers those that the report's headline is about."""
+    from transil.report.study import Study, line_of
+
+    main = Study([results]).main
+    rows = [
+        [_where(cell.setting), percent(cell.average - (cell.gain or 0.0)), percent(cell.average),
+         *known, _best_control(results, cell.setting)]
+        for cell in results.cells if line_of(cell) == main and (known := _gain(cell))
+    ]  # fmt: skip
+    if main is not None and rows:
+        how = ", ".join(x for x in (main.solver, main.transfer) if x)
+        title = f"{main.label()} ({how}), average incremental accuracy, percent, states 2..S"
+        print_table(
+            title, ["target", "raw", "corrected", "gain", "95 % interval", "best control"], rows
+        )
+    say(f"{len(results.cells)} numbers in all; the report shows them")
+
+
+def _show_cells(results: Results) -> None:
+    """Every number, and what was gained."""
+    rows = []
+    for cell in results.cells:
+        label = " ".join(x for x in (cell.name, cell.solver, cell.transfer) if x)
+        gain = _gain(cell) or ("", "")
+        rows.append([_where(cell.setting), label, percent(cell.average), *gain])
+    headings = ["target", "correction", "average", "gain", "95 % interval"]
+    if rows:
+        print_table("average incremental accuracy, percent, states 2..S", headings, rows)
+    for line in _gains(results):
+        say(line)
 
 
 def _show_results(
@@ -265,21 +312,10 @@ def _show_results(
 
         print_json(asdict(results))
         return
-    rows = []
-    for cell in results.cells:
-        label = " ".join(x for x in (cell.name, cell.solver, cell.transfer) if x)
-        gain = ["", ""]
-        if cell.gain is not None and cell.low is not None and cell.high is not None:
-            gain = [
-                percent(cell.gain, sign=True),
-                f"{percent(cell.low, sign=True)} .. {percent(cell.high, sign=True)}",
-            ]
-        rows.append([_where(cell.setting), label, percent(cell.average), *gain])
-    headings = ["target", "correction", "average", "gain", "95 % interval"]
-    if rows:
-        print_table("average incremental accuracy, percent, states 2..S", headings, rows)
-    for line in _gains(results):
-        say(line)
+    if len(results.cells) > MANY:
+        _show_main(results)
+    else:
+        _show_cells(results)
     for failure in failures:
         note(f"failed: {failure.what}: {failure.reason}")
         for line in failure.log.splitlines():
