@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import astuple
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +122,8 @@ def test_tables_of_released_numbers(released: ScoreStore) -> None:
 def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None:
     results = Results.load(ROOT / "results/real-32")
     text = (ROOT / page).read_text()
-    for method, name in names.METHODS.items():
-        place = ("cifar100", method, 10, 1.0, 0)
+    for (method, name), states in product(names.METHODS.items(), (5, 10, 20)):
+        place = ("cifar100", method, states, 1.0, 0)
         cells = [c for c in results.cells if astuple(c.setting) == place]
         if not cells:
             continue
@@ -136,24 +137,26 @@ def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None
         gain, low, high = (f"{100 * x:+.1f}" for x in (best.gain, best.low, best.high))
         row = f"{100 * raw.average:.1f} | {100 * best.average:.1f} | {gain} ({low} to {high})"
         if page != "README.md":
-            assert f"| `{method}-s10` | {row} |" in text
+            assert f"| `{method}-s{states}` | {row} |" in text
             continue
         control = max(100 * c.gain for c in cells if c.kind == "control" and c.gain is not None)
-        known = [paper.accuracy(method, "cifar100", 10, 1.0, kind) for kind in ("raw", "adbic")]
-        assert f"| {name} | {row} | {control:+.1f} | {known[0]} to {known[1]} |" in text
+        known = [paper.accuracy(method, "cifar100", states, 1.0, x) for x in ("raw", "adbic")]
+        assert f"| {name} | {states} | {row} | {control:+.1f} | {known[0]} to {known[1]} |" in text
 
 
 def test_the_table_of_solvers_is_that_of_the_committed_numbers() -> None:
     text = (ROOT / "docs/solvers.md").read_text()
-    found: dict[tuple[str, str], list[float]] = {}
+    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for choice in Results.load(ROOT / "results/real-32").choices:
-        if choice.states == 10 and choice.left_out:
-            values = found.setdefault((choice.correction, choice.candidate), [])
-            values.append(100 * float(np.mean(list(choice.left_out.values()))))
-    for (correction, candidate), values in found.items():
+        methods = found.setdefault((choice.correction, choice.candidate), {})
+        left_out = 100 * float(np.mean(list(choice.left_out.values())))
+        methods.setdefault(choice.method, {})[choice.states] = left_out
+    for (correction, candidate), methods in found.items():
         solver, _, penalty = candidate.partition(":")
         extra = f", {penalty.replace(',', ' and ')}" if penalty else ""
         extra += ", [centred](corrections.md)" if correction == "adbic-centred" else ""
+        values = [float(np.mean(list(by_states.values()))) for by_states in methods.values()]
+        values += [methods["lucir"][states] for states in (5, 10, 20)]
         row = " | ".join(f"{value:.2f}" for value in values)
         assert correction == "bic" or f"| `{solver}`{extra} | {row} |" in text
 
