@@ -18,6 +18,7 @@ import pytest
 
 from support import ok, ship
 from transil import Bank, ScoreScaleWarning, TransilError, evaluate, load_bank
+from transil.cli.app import run
 from transil.correction import shipped
 from transil.correction.registry import SOLVERS
 from transil.correction.shipped import ShippedBank, shipped_banks
@@ -254,6 +255,16 @@ def test_list(banks: Path) -> None:
     assert f"{min(scales):.3g} to {max(scales):.3g}" in line
     assert line.split()[1] == "yes"
     assert line.rstrip().endswith("tiny-a, tiny-b")
+
+
+def test_list_of_some(banks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bank", "list", "lwf-s5", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == NAMES[1:5]
+    assert run(["bank", "list", "icarl"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "'icarl'" in said
+    assert "ft+, lwf" in said
 
 
 def test_list_of_none(tmp_path: Path) -> None:

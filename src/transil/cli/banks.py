@@ -209,6 +209,9 @@ def transfer_command(
 
 
 def list_command(
+    beginning: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Only those whose name begins so.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the banks that come with transil.
@@ -219,10 +222,20 @@ def list_command(
     \b
     Examples:
       transil bank list
+      transil bank list lucir-s20
       transil bank list --json
     """
     found = []
-    for item in shipped_banks():
+    there = shipped_banks()
+    if there and not any(item.name.startswith(beginning) for item in there):
+        methods = ", ".join(dict.fromkeys(item.method for item in there))
+        raise TransilError(
+            f"no bank that comes with transil has a name that begins with '{beginning}'; "
+            f"there are banks of {methods}"
+        )
+    for item in there:
+        if not item.name.startswith(beginning):
+            continue
         bank = item.load()
         states = range(2, bank.schedule.states + 1)
         found.append({
