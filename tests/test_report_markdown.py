@@ -37,6 +37,12 @@ OLD = {**RUN, "run": "old", "commit": None, "versions": {}, "device": None, "sec
        "gpu_gigabytes": None}  # fmt: skip
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures: they take seconds."""
+    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))
+
+
 @pytest.fixture(scope="module")
 def holes() -> Results:
     """The recipe asks for SIW, S = 20, half of the images and a second joint; none is there."""
@@ -197,23 +203,24 @@ def test_links_lead_to_files(page: Path) -> None:
     assert {p.name for p in page.with_suffix("").iterdir()} == {x.split("/")[1] for x in links}
 
 
-def test_the_same_text_again(
-    page: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_text_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page quotes its command as it is given below the current folder, whatever that is."""
-    monkeypatch.chdir(folder.parent)
-    assert run(["report", str(folder), "--markdown", str(page)]) == 0
+    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))  # they take seconds
+    for place in ("here", "there"):
+        (tmp_path / place / "results").mkdir(parents=True)
+        for name in ("results.json", "reading.md"):
+            (tmp_path / place / "results" / name).write_bytes((folder / name).read_bytes())
+    page = tmp_path / "here" / "docs" / "found.md"
+    monkeypatch.chdir(tmp_path / "here")
+    assert run(["report", str(tmp_path / "here" / "results"), "--markdown", str(page)]) == 0
     first = page.read_text()
     command = re.search(r"```text\ntransil (.*)\n```", first)
     assert command is not None
     assert command[1] == "report results --markdown docs/found.md"
     assert str(tmp_path.parent) not in first
-    (tmp_path / "results").mkdir()
-    for name in ("results.json", "reading.md"):
-        (tmp_path / "results" / name).write_bytes((folder / name).read_bytes())
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path / "there")
     assert run(command[1].split()) == 0
-    assert (tmp_path / "docs" / "found.md").read_text() == first
+    assert (tmp_path / "there" / "docs" / "found.md").read_text() == first
 
 
 def test_the_reading_stands_near_the_top(page: Path, folder: Path) -> None:
