@@ -134,7 +134,10 @@ def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None
         assert best.gain is not None
         assert best.low is not None
         assert best.high is not None
-        gain, low, high = (f"{100 * x:+.1f}" for x in (best.gain, best.low, best.high))
+        low, high = (
+            names.end(100 * x).replace("\N{MINUS SIGN}", "-") for x in (best.low, best.high)
+        )
+        gain = f"{100 * best.gain:+.1f}"
         row = f"{100 * raw.average:.1f} | {100 * best.average:.1f} | {gain} ({low} to {high})"
         if page != "README.md":
             assert f"| `{method}-s{states}` | {row} |" in text

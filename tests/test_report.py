@@ -21,7 +21,7 @@ from transil.experiment.results import Cell, Failure, Results, Setting
 from transil.report import paper, write_report
 from transil.report.headline import headlines
 from transil.report.more_tables import ablation_table, matrix_table
-from transil.report.names import Line, signed
+from transil.report.names import Line, interval, signed
 from transil.report.study import Study
 from transil.report.tables import Entry, Table, accuracy_table
 from transil.report.writers import to_csv, to_markdown, to_tex
@@ -134,6 +134,11 @@ def test_best_of_method_and_column() -> None:
     assert (found["lwf"].better, found["lucir"].worse) == (1, 1)
     assert found["lucir"].verdict == "no control was run"
     assert "\N{MINUS SIGN}5.0 points" in found["lucir"].sentence
+    # A control that harms is no excuse: leaving the scores alone is one, too.
+    results.cells.append(cell(b, "control", 0.50, -0.10, "align"))
+    harmed = next(h for h in headlines(Study([results])) if h.method == "lucir")
+    assert harmed.leads == [pytest.approx(-5.0)]
+    assert harmed.verdict == "no, nowhere"
 
 
 def test_missing_cells_stay_missing(tmp_path: Path) -> None:
@@ -380,7 +385,7 @@ def test_a_long_table_shows_bounds_and_other_solvers_apart(tmp_path: Path) -> No
     table = accuracy_table(Study([results]), 1.0)
     first, rest = table.parts()
     assert rest is not None
-    assert first.notes == table.notes
+    assert first.notes[:-1] == table.notes
     assert not rest.notes
     assert set(first.rows) | set(rest.rows) == set(table.rows)
     assert {row.kind for row in first.rows} == {"raw", "control", "transfer", "joint"}
@@ -389,6 +394,7 @@ def test_a_long_table_shows_bounds_and_other_solvers_apart(tmp_path: Path) -> No
     page = write_report(results, tmp_path).read_text()
     folded = page.split("<summary>Bounds and other solvers</summary>")[1].split("</details>")[0]
     assert all(f">{row.label}<" in folded for row in rest.rows)
+    assert "Pairs are transferred to CIFAR-100 from fractals-a, fractals-b" in page
     written = (tmp_path / "tables" / "table-1.md").read_text()
     assert "BiC, oracle" in written
     assert "authors" in written
@@ -415,6 +421,9 @@ def test_signs() -> None:
     assert [signed(x, minus="-") for x in (0.04, -0.04, 1.26, -0.05001)] == [
         "±0.0", "±0.0", "+1.3", "-0.1",
     ]  # fmt: skip
+    # An interval says on which side of zero it ends.
+    assert interval(0.04, 1.26) == "[+0.04, +1.3]"
+    assert interval(-0.3, 0.0) == "[\N{MINUS SIGN}0.3, ±0.00]"
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -177,7 +177,15 @@ def test_a_recipe_that_is_not_told_in_full_asks_for_nothing(recipe: Any) -> None
     assert (wanted.seeds, wanted.joints, wanted.references) == ({}, (), ())
 
 
-def test_runs_and_their_total(page: Path, holes: Results) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_results_that_say_nothing_of_themselves_are_reported(
+    holes: Results, tmp_path: Path
+) -> None:
+    text = write_markdown(replace(holes, facts={}), tmp_path / "silent.md").read_text()
+    assert text.endswith("## How it was made\n")
+
+
+def test_runs_and_their_total(page: Path) -> None:
     made = section(page, "How it was made")
     run_name = RUN["run"]
     assert f"| {run_name} | 0 | 012345678+ | NVIDIA H200 | 1,234 | 6.2 |" in made
@@ -189,10 +197,6 @@ def test_runs_and_their_total(page: Path, holes: Results) -> None:
     html = (page.parents[1] / "results" / "report.html").read_text()
     assert f'<th scope="row" class="method">{run_name}</th>' in html
     assert html.count("NVIDIA H200") == made.count("NVIDIA H200") + 1  # the made-up gpu fact
-    # Results that say nothing of it can be reported all the same.
-    silent = replace(holes, facts={})
-    text = write_markdown(silent, page.parent / "silent.md").read_text()
-    assert text.endswith("## How it was made\n")
 
 
 def test_links_lead_to_files(page: Path) -> None:
@@ -203,9 +207,9 @@ def test_links_lead_to_files(page: Path) -> None:
     assert {p.name for p in page.with_suffix("").iterdir()} == {x.split("/")[1] for x in links}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_same_text_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page quotes its command as it is given below the current folder, whatever that is."""
-    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))  # they take seconds
     for place in ("here", "there"):
         (tmp_path / place / "results").mkdir(parents=True)
         for name in ("results.json", "reading.md"):
@@ -255,6 +259,7 @@ def test_a_little_markdown_as_html(text: str, html: str) -> None:
     assert to_html(text) == html
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_folders_make_one_page(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

@@ -231,7 +231,7 @@ def list_command(
         methods = ", ".join(dict.fromkeys(item.method for item in there))
         raise TransilError(
             f"no bank that comes with transil has a name that begins with '{beginning}'; "
-            f"there are banks of {methods}"
+            f"names are METHOD-sSTATES-CORRECTION-SOLVER, such as {there[0].name}, of {methods}"
         )
     for item in there:
         if not item.name.startswith(beginning):
@@ -348,6 +348,7 @@ def _facts(bank: Bank) -> dict[str, str]:
         "solver": bank.solver or "not given",
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
         "scores": bank.score_kind + (", rescaled" if bank.provenance.get("rescaled") else ""),
+        "score scale": _cell({s: bank.scale(s) for s in range(2, bank.schedule.states + 1)}),
         "transfer": how,
         "references": shown + _where(bank),
         "made by": _made_by(bank),

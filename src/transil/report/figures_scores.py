@@ -93,7 +93,7 @@ def scores_figure(study: Study) -> Picture | None:
         f"Mean score of each group of classes over all test images in the last state (S = {states})"
         f", before and after {label}; bars are standard deviations. The mean over the groups is "
         "taken out, since predictions do not depend on a common shift. Groups that stand higher "
-        f"are favoured; a fair model's dots lie on one level.{seed_note(study)}",
+        f"or spread wider are favoured; a fair model's are alike in both.{seed_note(study)}",
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ COLUMNS = (
 NOTE = (
     "Means over targets and numbers of states. The interval is the mean of the settings' "
     "intervals, which is wider than that of independent settings would be. 'Surely': the "
-    "setting's own 95 % interval leaves out zero. A control corrects without any reference; the "
-    "best one is chosen for each setting afterwards, which favours it."
+    "setting's own 95 % interval leaves out zero. A control corrects without any reference, or "
+    "not at all; the best one is chosen for each setting afterwards, which favours it."
 )
 
 
@@ -96,13 +96,13 @@ def headlines(study: Study) -> list[Headline]:
 
 
 def best_control(study: Study, place: Place) -> float | None:
-    """The highest gain (points) of a control at a place."""
+    """The highest gain (points) of a control at a place; one that harms is worse than none: 0."""
     gains = [
         100 * s.gain
         for line in study.lines_at(place)
         if line.kind == "control" and (s := study.get(place, line)) and s.gain is not None
     ]
-    return max(gains, default=None)
+    return max(0.0, *gains) if gains else None
 
 
 def headline_table(study: Study) -> Table | None:

@@ -210,7 +210,7 @@ def _entry(e: Entry) -> str:
     lines = [ours + (f" ± {names.number(e.std)}" if e.std is not None else "")]
     if e.gain is not None:
         known = e.low is not None and e.high is not None
-        interval = f" ({names.signed(e.low or 0.0)} to {names.signed(e.high or 0.0)})"
+        interval = f" ({names.end(e.low or 0.0)} to {names.end(e.high or 0.0)})"
         lines.append((names.signed(e.gain) + (interval if known else "")).replace(" ", SPACE))
     if e.paper is not None:
         spread = f" ± {names.number(e.paper_std)}" if e.paper_std is not None else ""

@@ -61,7 +61,7 @@ def ablation_table(study: Study) -> Table | None:
         rows += [row for _, row in mine]
     draws = sorted({n for a in study.ablations for n in a.draws})
     most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
-    notes = [f"Average accuracy in % with R references, mean over {most} random draws of them; ± "
+    notes = [f"Average accuracy in % with R references, mean over {most} draws of them; ± "
              "is the standard deviation over the draws (none where there is only one draw). Signed "
              "numbers are points over the uncorrected model."]  # fmt: skip
     if any(e is MISSING for row in rows for e in row.entries):

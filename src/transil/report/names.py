@@ -96,9 +96,14 @@ def signed(value: float, digits: int = 1, minus: str = "\N{MINUS SIGN}") -> str:
     return ("+" if value > 0 else minus) + text
 
 
+def end(value: float) -> str:
+    """An end of an interval: with a second digit where one would hide on which side of 0 it is."""
+    return signed(value, 2) if abs(value) < 0.05 else signed(value)
+
+
 def interval(low: float, high: float) -> str:
     """An interval of a difference in points."""
-    return f"[{signed(low)}, {signed(high)}]"
+    return f"[{end(low)}, {end(high)}]"
 
 
 def count(n: int, one: str, many: str | None = None) -> str:

@@ -101,7 +101,8 @@ class Table:
         if len(self.rows) <= LONG or len(first) in (0, len(self.rows)):
             return self, None
         rest = tuple(row for row in self.rows if row.further)
-        return replace(self, rows=first), replace(self, rows=rest, notes=())
+        notes = (*self.notes, "Bold and star compare with the further rows, too.")
+        return replace(self, rows=first, notes=notes), replace(self, rows=rest, notes=())
 
 
 def accuracy_table(study: Study, fraction: float) -> Table:
@@ -133,7 +134,7 @@ def accuracy_table(study: Study, fraction: float) -> Table:
         stub="method",
         columns=tuple((names.target(t), f"S = {s}") for t, s in columns),
         rows=tuple(rows),
-        notes=(*_notes(study, rows), *_few_seeds(study, fraction)),
+        notes=(*_notes(study, rows, fraction), *_few_seeds(study, fraction)),
     )
 
 
@@ -173,7 +174,8 @@ def _joint_row(study: Study, columns: list[tuple[str, int]]) -> Row | None:
         entries.append(
             Entry(fmean(values), deviation(values), paper=paper.joint(target), sources=sources)
         )
-    return Row("Joint", "", tuple(entries), "joint")
+    once = len({target for target, _ in columns}) == len(columns)
+    return Row("Joint" if once else "Joint (for any S)", "", tuple(entries), "joint")
 
 
 def _mark(rows: list[Row], mark: str) -> list[Row]:
@@ -196,7 +198,8 @@ def _mark(rows: list[Row], mark: str) -> list[Row]:
     return [replace(row, entries=tuple(e)) for row, e in zip(rows, changed, strict=True)]
 
 
-def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
+def _notes(study: Study, rows: list[Row], fraction: float) -> tuple[str, ...]:
+    own = "own validation" in {row.label.split(" (")[0].split(", ")[-1] for row in rows}
     notes = [
         "Average accuracy in %, mean over states 2 to S, on the test images of the classes seen so "
         "far. Signed numbers are points over the same model uncorrected, with their 95 % interval "
@@ -204,8 +207,9 @@ def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
         "grey says that the interval holds zero.",
         "Bold: the best of a method in its column; with a star: the best of the column. Bounds "
         "(in italics) look at what a target may not have and are left out of this: the oracle at "
-        "test labels, own validation at images of past classes. "
+        f"test labels{', own validation at images of past classes' if own else ''}. "
         "A dash stands for what was not run.",
+        *_references(study, fraction),
     ]
     entries = [e for row in rows for e in row.entries]
     if any(e.std is not None for e in entries):
@@ -215,6 +219,16 @@ def _notes(study: Study, rows: list[Row]) -> tuple[str, ...]:
     if any(e.paper is not None for e in entries):
         notes.append(differences(study))
     return tuple(notes)
+
+
+def _references(study: Study, fraction: float) -> Iterator[str]:
+    """Which references a target has."""
+    used = {names.target(c.setting.target): ", ".join(c.references) for c in study.cells
+            if c.kind == "transfer" and c.references and c.setting.fraction == fraction}  # fmt: skip
+    if used:
+        told = "; ".join(f"{target} from {those}" for target, those in used.items())
+        share = "" if fraction == 1.0 else ", which have all their training images"
+        yield f"Pairs are transferred to {told}{share}."
 
 
 def _few_seeds(study: Study, fraction: float) -> Iterator[str]:
