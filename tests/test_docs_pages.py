@@ -23,9 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support import ship
 from transil.cli.app import run
-from transil.correction import shipped
 from transil.experiment.recipe import Experiment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,18 +60,8 @@ def _commands(text: str) -> Iterator[list[str]]:
             yield shlex.split(line, comments=True)[1:]
 
 
-@pytest.fixture(scope="module")
-def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The banks that pages name, fitted on generated scores, which are those that pages correct."""
-    made = tmp_path_factory.mktemp("banks")
-    (made / "defaults.json").write_text("{}")
-    for name in ("lwf-s10-adbic-newton", "lwf-s10-bic-authors"):
-        ship(made, name)
-    return made
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder, a cache of its own, and registries that forget what is added."""
     from transil.correction.registry import CORRECTIONS
     from transil.methods import METHODS
@@ -81,7 +69,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_ins: Path) -> 
     for registry in (CORRECTIONS, METHODS):
         registry.names()  # those of entry points are found before the copy
         monkeypatch.setattr(registry, "_classes", dict(registry._classes))
-    monkeypatch.setattr(shipped, "folder", lambda: stand_ins)
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
