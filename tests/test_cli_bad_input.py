@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import run_transil, unequal_store
+from support import run_here, run_transil, unequal_store
 from test_interop import (
     write_malicious,
     write_numpy_folder,
@@ -55,7 +55,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def refused(work: Path, *words: str, says: list[str]) -> None:
     """The command is refused in one line that says all of `says`, and changes no file."""
     before = snapshot(work)
-    done = run_transil(*words, cwd=work)
+    done = run_here(*words, cwd=work)
     assert done.returncode == 2, (done.stdout, done.stderr)
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1, done.stderr
