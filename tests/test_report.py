@@ -417,6 +417,26 @@ def test_holes_in_details(tmp_path: Path) -> None:
     assert "nan" not in text.lower().replace("finance", "")
 
 
+def test_a_control_far_outside_does_not_squeeze_the_gains(tmp_path: Path) -> None:
+    from transil.report.figures_gains import _limits, _Point
+
+    transfer, control = Line("transfer", "adbic", "newton", "mean"), Line("control", "shift")
+    points = {(transfer, 5): [_Point(0.0, 2.0, 1.5, 2.5)]}
+    assert _limits(points) == pytest.approx((-0.125, 2.625))
+    near = {**points, (control, 5): [_Point(0.2, -1.0, -1.5, -0.5)]}
+    assert _limits(near) == pytest.approx((-1.7, 2.7))
+    far = {**points, (control, 5): [_Point(0.2, -18.0, -19.0, -17.0)]}
+    assert _limits(far) == pytest.approx((-0.4, 2.625))
+    assert _limits({(control, 5): far[control, 5]})[0] < -19  # nothing else to be squeezed
+    setting = Setting("t", "lwf", 5)
+    results = Results("r", [
+        cell(setting), cell(setting, "transfer", 0.52, 0.02, "adbic"),
+        cell(setting, "control", 0.32, -0.18, "shift"), cell(setting, "control", 0.9, 0.4, "align"),
+    ])  # fmt: skip
+    write_report(results, tmp_path)
+    assert (tmp_path / "figures" / "gains.png").stat().st_size > 1000
+
+
 def test_signs() -> None:
     assert [signed(x, minus="-") for x in (0.04, -0.04, 1.26, -0.05001)] == [
         "±0.0", "±0.0", "+1.3", "-0.1",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,8 @@ from transil.report.study import Study, place_of, unique
 
 TRANSFER_STYLES = ((ORANGE, "s"), (BLUE, "o"), (GREEN, "D"), (AMBER, "^"))
 CONTROL_STYLES = ((GREY, "x"), (PINK, "+"), (SKY, "1"))
+# A control may stretch the scale by so much of the range of the transfers, on either side.
+FAR = 0.8
 
 
 def gains_figure(study: Study) -> Picture | None:
@@ -57,29 +60,16 @@ def gains_figure(study: Study) -> Picture | None:
     handles: list[Any] = []
     for r, method in enumerate(methods):
         grid.row_name(r, names.method(method))
-        low = high = 0.0
+        points = {
+            (line, states): _points(study, targets, (method, states, fraction), line, shift)
+            for states in all_states
+            for line, shift in zip(lines, _shifts(len(lines)), strict=True)
+        }
+        low, high = _limits(points)  # one scale per method, so that the S can be compared
         for c, states in enumerate(all_states):
             axes = grid.panels[r][c]
-            handles = []
-            for i, line in enumerate(lines):
-                shift = (i - (len(lines) - 1) / 2) * 0.72 / len(lines)
-                points = [
-                    (y + shift, 100 * s.gain, s)
-                    for y, t in enumerate(targets)
-                    if (s := study.get((t, method, states, fraction), line)) is not None
-                    and s.gain is not None
-                ]
-                xs = [p[1] for p in points]
-                down = [x - _bound(p[2].low, x) for x, p in zip(xs, points, strict=True)]
-                up = [_bound(p[2].high, x) - x for x, p in zip(xs, points, strict=True)]
-                colour, marker = styles[line]
-                handles.append(axes.errorbar(
-                    xs, [p[0] for p in points], xerr=np.clip([down, up], 0, None),
-                    fmt=marker, color=colour, markersize=4, elinewidth=1.1, capsize=1.5,
-                    markeredgewidth=1.2, label=short(line.label(), 22),
-                ))  # fmt: skip
-                low = min([low, *(x - d for x, d in zip(xs, down, strict=True))])
-                high = max([high, *(x + u for x, u in zip(xs, up, strict=True))])
+            handles = [_draw(axes, points[line, states], styles[line], line, (low, high))
+                       for line in lines]  # fmt: skip
             axes.axvline(0, color=TEXT, linewidth=0.7)
             axes.grid(axis="x")
             for y in range(1, len(targets)):
@@ -87,11 +77,9 @@ def gains_figure(study: Study) -> Picture | None:
             axes.set_ylim(len(targets) - 0.5, -0.5)
             axes.set_yticks(range(len(targets)), labels if c == 0 else [""] * len(targets))
             axes.tick_params(axis="y", length=0)
+            axes.set_xlim(low, high)
             if r == 0:
                 axes.set_title(f"S = {states}")
-        for axes in grid.panels[r]:  # one scale per method, so that the S can be compared
-            margin = 0.05 * (high - low or 1.0)
-            axes.set_xlim(low - margin, high + margin)
     grid.x_label("gain over the uncorrected model (points); the scale is that of each row")
     grid.legend(handles)
     return finish(
@@ -99,7 +87,83 @@ def gains_figure(study: Study) -> Picture | None:
         "Gain in average accuracy (points) over the uncorrected model, with 95 % intervals, for "
         "each target, method and number of states. Right of the line is better. Crosses are "
         "controls that need no reference: a transfer is worth its references where its dot lies "
-        "right of theirs.",
+        "right of theirs. A control far outside is an arrow with its number.",
+    )  # fmt: skip
+
+
+class _Point(NamedTuple):
+    """A gain with its interval, in points, and where it stands."""
+
+    height: float
+    gain: float
+    low: float
+    high: float
+
+
+def _shifts(count: int) -> list[float]:
+    """Where lines stand around the height of their target."""
+    return [(i - (count - 1) / 2) * 0.72 / count for i in range(count)]
+
+
+def _points(
+    study: Study, targets: list[str], place: tuple[str, int, float], line: Line, shift: float
+) -> list[_Point]:
+    found = []
+    for y, target in enumerate(targets):
+        s = study.get((target, *place), line)
+        if s is not None and s.gain is not None:
+            gain = 100 * s.gain
+            found.append(_Point(y + shift, gain, _bound(s.low, gain), _bound(s.high, gain)))
+    return found
+
+
+def _limits(points: Mapping[tuple[Line, int], list[_Point]]) -> tuple[float, float]:
+    """The scale of a row: zero, all transfers, and controls that are not far outside."""
+
+    def ends(kind: str) -> list[float]:
+        found = [p for (line, _), those in points.items() if line.kind == kind for p in those]
+        return [x for p in found for x in (p.low, p.high)]
+
+    inner, controls = [0.0, *ends("transfer")], ends("control")
+    low, high = min(inner), max(inner)
+    stretch = FAR * (high - low) if len(inner) > 1 else float("inf")
+    near = [x for x in controls if low - stretch <= x <= high + stretch]
+    left_out = [x < low for x in controls if x not in near]
+    low, high = min([low, *near]), max([high, *near])
+    size = high - low or 1.0
+    # An arrow needs room for its number.
+    return (
+        low - size * (0.16 if True in left_out else 0.05),
+        high + size * (0.16 if False in left_out else 0.05),
+    )
+
+
+def _draw(
+    axes: Any,
+    points: list[_Point],
+    style: tuple[str, str],
+    line: Line,
+    limits: tuple[float, float],
+) -> Any:
+    """One line in one panel; what the limits leave out becomes an arrow at their edge."""
+    colour, marker = style
+    there = [p for p in points if limits[0] <= p.gain <= limits[1]]
+    for p in points:
+        if p in there:
+            continue
+        left = p.gain < limits[0]
+        axes.plot(limits[0 if left else 1], p.height, "<" if left else ">", color=colour,
+                  markersize=4, clip_on=False)  # fmt: skip
+        axes.annotate(
+            names.signed(p.gain), (limits[0 if left else 1], p.height), (5 if left else -5, 0),
+            textcoords="offset points", ha="left" if left else "right", va="center",
+            fontsize=6.5, color=INK,
+        )  # fmt: skip
+    return axes.errorbar(
+        [p.gain for p in there], [p.height for p in there],
+        xerr=np.clip([[p.gain - p.low for p in there], [p.high - p.gain for p in there]], 0, None),
+        fmt=marker, color=colour, markersize=4, elinewidth=1.1, capsize=1.5, markeredgewidth=1.2,
+        label=short(line.label(), 22),
     )  # fmt: skip
 
 
