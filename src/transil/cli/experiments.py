@@ -275,11 +275,24 @@ def _show_main(results: Results) -> None:
     """Of many numbers those that the report's headline is about."""
     from transil.report.study import Study, line_of
 
-    main = Study([results]).main
+    study = Study([results])
+    main, targets, methods = study.main, study.targets, study.methods
+
+    def order(cell: Cell) -> tuple[float, ...]:
+        at = cell.setting
+        return (
+            targets.index(at.target),
+            methods.index(at.method),
+            -at.fraction,
+            at.states,
+            at.seed,
+        )
+
     rows = [
         [_where(cell.setting), percent(cell.average - (cell.gain or 0.0)), percent(cell.average),
          *known, _best_control(results, cell.setting)]
-        for cell in results.cells if line_of(cell) == main and (known := _gain(cell))
+        for cell in sorted((c for c in results.cells if line_of(c) == main), key=order)
+        if (known := _gain(cell))
     ]  # fmt: skip
     if main is not None and rows:
         how = ", ".join(x for x in (main.solver, main.transfer) if x)
