@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support import UNEQUAL, unequal_store
 from transil import (
+    AdBiCCentred,
     Bank,
     Penalty,
     Schedule,
@@ -149,7 +150,32 @@ def test_scores_on_another_scale_warn(bank: Bank) -> None:
     with pytest.warns(ScoreScaleWarning, match="1e\\+02 times as much"):
         bank.correct(good * 100, 5)
     with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
-        bank.correct(torch.from_numpy(good).softmax(dim=1), 5)
+        bank.correct(good[:64] / 100, 5)
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize("rescale", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.filterwarnings("ignore::transil.ScoreScaleWarning")
+def test_probabilities_are_refused(
+    bank: Bank, rows: int, rescale: bool, dtype: torch.dtype
+) -> None:
+    scores = torch.from_numpy(np.array(unequal_store(7).get("test", 5).scores))[:rows]
+    kinds = {"probabilities": scores.softmax(1), "log-probabilities": scores.log_softmax(1)}
+    for kind, values in kinds.items():
+        given = values.to(dtype)
+        with pytest.raises(TransilError, match=f"state 5: these are {kind}"):
+            bank.correct(given, 5, rescale=rescale)
+        if dtype != torch.bfloat16:
+            with pytest.raises(TransilError, match=f"state 5: these are {kind}"):
+                bank.correct(given.numpy(), 5, rescale=rescale)
+    # Around the mean of its row a shifted row is as good as another.
+    centred = replace(bank, correction=AdBiCCentred())
+    shifted, plain = (centred.correct(x, 5).argmax(1) for x in (kinds["log-probabilities"], scores))
+    assert torch.equal(shifted, plain)
+    # Perfect answers look like probabilities and may be scores.
+    bank.correct(torch.eye(100, dtype=dtype)[:rows], 5)
+    replace(bank, score_kind="probability").correct(kinds["probabilities"], 5)
 
 
 @given(factor=st.floats(0.01, 100.0), how=st.sampled_from(["mean", "median", "single"]))

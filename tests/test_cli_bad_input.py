@@ -420,10 +420,46 @@ sys.exit(main(sys.argv[1:]))
     assert '"converged": false' in (work / "new.json").read_text()
 
 
+def test_probabilities_are_no_raw_scores(work: Path) -> None:
+    scores = torch.from_numpy(np.array(unequal_store(1).get("test", 5).scores))
+    old = (work / "scores.npy").read_bytes()
+    for name, values in (
+        ("probabilities", scores.softmax(1)),
+        ("log-probabilities", scores.log_softmax(1)),
+    ):
+        np.save(work / "scores.npy", values.numpy())
+        torch.save(values, work / "p.pt")
+        for file, more in (("scores.npy", ()), ("scores.npy", ("--rescale",)), ("p.pt", ())):
+            out = "c" + Path(file).suffix
+            refused(work, "correct", file, "--bank", "bank.json", *more, "-o", out,
+                    says=[f"these are {name}", "before softmax"])  # fmt: skip
+    (work / "scores.npy").write_bytes(old)
+    places = [work / "numpy" / f"scores_val_{state}.npy" for state in (1, 2)]
+    for path in places:
+        rows = torch.from_numpy(np.load(path))
+        np.save(path, rows.softmax(1).numpy())
+    refused(work, "import-scores", "numpy", "--format", "numpy", "-o", "new",
+            says=["split 'val', state 1, are probabilities", "--kind probability"])  # fmt: skip
+
+
+def test_scores_are_not_imported_into_a_training(work: Path) -> None:
+    (work / "run").mkdir()
+    (work / "run" / "run.json").write_text("{}")
+    refused(work, "import-scores", "numpy", "--format", "numpy", "-o", "run",
+            says=["run: this is the folder of a training"])  # fmt: skip
+
+
+def test_states_that_count_from_0(work: Path) -> None:
+    for kind in ("scores", "labels"):
+        shutil.copy(work / f"numpy/{kind}_val_1.npy", work / f"numpy/{kind}_val_0.npy")
+    refused(work, "import-scores", "numpy", "--format", "numpy", "-o", "new",
+            says=["scores of state 0; states count from 1"])  # fmt: skip
+
+
 def test_scores_on_another_scale_warn(work: Path) -> None:
     store = unequal_store(1)
     scores = np.array(store.get("test", 5).scores)
-    torch.save(torch.from_numpy(scores).softmax(dim=1), work / "p.pt")
+    torch.save(torch.from_numpy(scores) / 20, work / "p.pt")
     done = run_transil("correct", "p.pt", "--bank", "bank.json", "-o", "c.pt", cwd=work)
     assert done.returncode == 0
     assert done.stderr.startswith("warning: state 5: these scores spread")

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from support import ok, run_transil
-from transil import ScoreStore
+from transil import ScoreStore, evaluate
 from transil.cli.app import run
 from transil.engine import RunFolder, load_recipe, recipe_names
 
@@ -144,3 +144,21 @@ def test_images_are_those_that_the_record_names(
     capsys.readouterr()
     assert run(words) == 2  # 256 px by the recipe: other images
     assert "data.size=72, now it is 256" in capsys.readouterr().err
+
+
+def test_what_averages_and_groups_leave_out_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = "formula:strokes?classes=6&train=10&test=4&size=16"
+    given = ["train", "--data", data, "--recipe", "lwf-tiny", "--schedule", "3,2", "train.epochs=1"]
+    assert run([*given, "-o", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr()
+    assert "note: 1 of the 6 classes are in no group and left out" in said.err
+    assert "has no images" not in said.err
+    # A target's validation images are of the newest group only.
+    assert run(["evaluate", str(tmp_path / "run"), "--split", "val"]) == 0
+    said = capsys.readouterr()
+    assert "note: split 'val' has no images of group 1 in state 2; accuracies" in said.err
+    store = ScoreStore.open(tmp_path / "run" / "scores" / "lwf")
+    assert evaluate(store, split="val").absent == [(2, 1)]
+    assert evaluate(store).absent == []

@@ -35,7 +35,7 @@ def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     store = unequal_store()
     names: dict[str, Any] = {
-        "scores": biased_scores("100/10", images_per_class=2).get("test", 7).scores,
+        "scores": 5 * biased_scores("100/10", images_per_class=2).get("test", 7).scores,
         "val_pairs": _pairs(store, "val"),
         "test_pairs": _pairs(store, "test"),
     }

@@ -302,6 +302,16 @@ def test_other_images_of_the_same_name(tmp_path: Path, monkeypatch: pytest.Monke
     assert "begun with the data set's fingerprint=" in refused(*words)
 
 
+def test_the_same_images_may_be_called_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path / "cache"))
+    data = make_folder(tmp_path / "set", train=10)
+    assert main(words_of(tmp_path / "run", data=str(data))) == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(words_of(tmp_path / "run", data="./set")) == 0
+
+
 def test_two_at_once(tmp_path: Path) -> None:
     first = training(config_of(), tmp_path, images=images())
     next(first), next(first)  # its device, and the first pause

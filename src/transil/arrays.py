@@ -19,6 +19,9 @@ Float64Array: TypeAlias = NDArray[np.float64]
 # A function over `Scores` gives back the kind it was given.
 Scores = TypeVar("Scores", bound="FloatArray | torch.Tensor")
 
+# So many rows tell whether scores are probabilities.
+KIND_ROWS = 64
+
 
 def is_torch(x: object) -> TypeGuard[torch.Tensor]:
     """Whether `x` is a torch tensor; never imports torch to find out."""
@@ -52,6 +55,26 @@ def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
             f"{where}: score {value} in row {first_row + row}, column {column} (counted from 0); "
             "remove or repair that row"
         )
+
+
+def probabilities(scores: Any) -> str | None:
+    """'probabilities' or 'log-probabilities' where rows (n, columns) surely are such, else None.
+
+    Two columns, or rows of nothing but 0 and 1, may be anything.
+    """
+    # Half precision adds up to 1 only roughly.
+    near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
+    rows = np.asarray(scores[:KIND_ROWS], dtype=np.float64)
+    if rows.shape[0] == 0 or rows.shape[1] < 3 or not np.isfinite(rows).all():
+        return None
+    with np.errstate(over="ignore"):
+        sums = {"probabilities": rows.sum(axis=1), "log-probabilities": np.exp(rows).sum(axis=1)}
+    signs = {"probabilities": rows.min() >= 0 and bool(((rows > 0) & (rows < 1)).any()),
+             "log-probabilities": rows.max() <= 0}  # fmt: skip
+    for kind, one in sums.items():
+        if signs[kind] and np.abs(one - 1.0).max() < near:
+            return kind
+    return None
 
 
 def to_numpy(x: Any) -> NDArray[Any]:

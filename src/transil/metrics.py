@@ -153,6 +153,16 @@ class Metrics:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def absent(self) -> list[tuple[int, int]]:
+        """(state, group) of groups seen so far without an image: no average knows of them."""
+        return [
+            (state.state, group)
+            for state in self.states
+            for group in range(1, state.state + 1)
+            if np.isnan(self.accuracy_matrix[state.state - 1, group - 1])
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON; NaN (no images, no state) becomes null."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "states"}

@@ -250,7 +250,8 @@ class ScoreStore:
             raise TransilError(
                 f"{self.name}: split '{split}' lacks state {missing[0]}"
                 + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-                + f"; the schedule has {self.schedule.states} states (import the missing ones)"
+                + f"; the schedule has {self.schedule.states} states: give one of those that are "
+                "there, add the others, or let the training go on"
             )
         return states
 

@@ -89,7 +89,11 @@ def run(args: Sequence[str] | None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
     except (typer.Abort, KeyboardInterrupt):
-        print("transil: interrupted; nothing half-written is left", file=sys.stderr)
+        print(
+            "transil: interrupted; nothing half-written is left, and the same command goes on "
+            "or begins again",
+            file=sys.stderr,
+        )
         return 130
 
 

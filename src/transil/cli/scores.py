@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from transil.arrays import probabilities
 from transil.cli.output import (
     note,
     percent,
@@ -75,6 +76,8 @@ def import_scores(
     if form not in FORMATS:
         raise TransilError(f"--format '{form}' is unknown; {nearest(form, FORMATS)}")
     wanted = read_schedule(schedule)
+    if (output / "run.json").exists():
+        raise TransilError(f"{output}: this is the folder of a training; write to another one")
     if form == "numpy":
         store = numpy_files.import_scores(
             source, schedule=wanted, method=method, dataset=dataset, kind=kind
@@ -85,6 +88,13 @@ def import_scores(
         if wanted is not None and wanted.sizes != store.schedule.sizes:
             raise TransilError(
                 f"{source}: the files have groups of {store.schedule.sizes}, not {wanted.sizes}"
+            )
+    for split, state in store if kind == "logit" else ():
+        found = probabilities(store.get(split, state).scores)
+        if found:
+            raise TransilError(
+                f"{source}: the scores of split '{split}', state {state}, are {found}; import raw "
+                f"scores, or name what they are with --kind {found.replace('ies', 'y')}"
             )
     saved = store.save(output, dtype)
     rows = [
@@ -151,6 +161,7 @@ def evaluate_command(
         )
         if one.transfer.how == "oracle":
             note(f"note: {name} is an oracle, chosen on test labels: an upper bound")
+    told_absent(results["raw"], split)
     if figure:
         from transil.report.figures import draw_evaluation
 
@@ -166,6 +177,17 @@ def evaluate_command(
         _print(opened, next(iter(banks.values()), None), split, topk, results)
         if figure:
             say(f"figure: {figure}")
+
+
+def told_absent(metrics: Metrics, split: str) -> None:
+    """Say where averages are not over all classes seen so far."""
+    if metrics.absent:
+        state, group = metrics.absent[0]
+        note(
+            f"note: split '{split}' has no images of group {group} in state {state}"
+            + (f" and {len(metrics.absent) - 1} more such gaps" if len(metrics.absent) > 1 else "")
+            + "; accuracies and averages are over the groups that are there"
+        )
 
 
 def correct(

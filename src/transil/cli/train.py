@@ -18,6 +18,7 @@ from transil.cli.output import (
     say,
     stderr,
 )
+from transil.cli.scores import told_absent
 from transil.errors import TransilError
 
 if TYPE_CHECKING:
@@ -96,6 +97,10 @@ def train_command(
             images = open_run_images(config)
     if main and not as_json:
         note(f"{images.name}: {images.classes} classes, {images.size} px; method {config.method}")
+        groups = config.data.sizes or [len(group) for group in config.data.schedule or ()]
+        if 0 < sum(groups) < images.classes:
+            left = images.classes - sum(groups)
+            note(f"note: {left} of the {images.classes} classes are in no group and left out")
     with progress_bar(1.0) as update:
         run = train(config, output, images=images, tell=_Teller(update))
     if main:
@@ -159,6 +164,8 @@ def _report(run: RunFolder, as_json: bool) -> None:
         return
     if not results:
         say("no test images in every state: there is nothing to evaluate")
+    for result in list(results.values())[:1]:
+        told_absent(result, split)
     for name, result in results.items():
         accuracies = [percent(s.accuracy) for s in result.states]
         rows = [["accuracy", *accuracies, percent(result.average_incremental_accuracy)]]

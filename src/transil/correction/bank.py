@@ -16,7 +16,16 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from transil.arrays import FloatArray, Scores, check_finite, check_scores, is_torch, to_numpy
+from transil.arrays import (
+    KIND_ROWS,
+    FloatArray,
+    Scores,
+    check_finite,
+    check_scores,
+    is_torch,
+    probabilities,
+    to_numpy,
+)
 from transil.correction.layers import Correction, Pairs, correct_groups
 from transil.correction.solvers import FitRecord
 from transil.errors import ScoreScaleWarning, TransilError
@@ -103,6 +112,7 @@ class Bank:
         if state is None:
             state = self.schedule.state_with(scores.shape[-1])
         self.schedule.check_columns(scores.shape[-1], state)
+        self.check_kind(scores, f"state {state}")
         bank = self
         if rescale:
             bank = self.like(scores, state)
@@ -270,6 +280,28 @@ class Bank:
         known = [r.scale[state] for r in self.references if state in r.scale]
         return float(np.median(known)) if known else None
 
+    def check_kind(self, scores: Any, where: str) -> None:
+        """An error where a bank of raw scores is given (log-)probabilities (..., columns).
+
+        It looks at the first rows; not at tensors on a GPU.
+        """
+        if self.score_kind != "logit":
+            return
+        if is_torch(scores):
+            if scores.device.type != "cpu":
+                return
+            scores = scores.detach().reshape(-1, scores.shape[-1])[:KIND_ROWS]
+            half = scores.dtype.itemsize <= 2
+            scores = scores.double().numpy().astype(np.float16 if half else np.float64)
+        found = probabilities(scores.reshape(-1, scores.shape[-1]))
+        # A common shift of a row, all that a logarithm of a softmax adds, does not matter here.
+        if found is None or (found == "log-probabilities" and self.correction.centred):
+            return
+        raise TransilError(
+            f"{where}: these are {found}, and the bank is for raw scores; give it the scores before "
+            "softmax or sigmoid"
+        )
+
     def check_scale(self, scores: Any, state: int) -> None:
         """Warn where the scores (..., columns) spread quite unlike those of the references.
 
@@ -283,7 +315,7 @@ class Bank:
                 return
             scores = scores.detach().reshape(-1, scores.shape[-1])[:SCALE_ROWS].double().numpy()
         rows = scores.reshape(-1, scores.shape[-1])[:SCALE_ROWS]
-        if len(rows) < SCALE_ROWS:
+        if len(rows) < FEWEST_ROWS:
             return
         with np.errstate(invalid="ignore"):  # scores that are not finite are not judged here
             ratio = score_scale(rows) / expected if expected else math.nan

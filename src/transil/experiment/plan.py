@@ -144,6 +144,7 @@ def make_plan(
                 f"{experiment.name}: target '{target}' has no reference; each one is the target "
                 "itself or shares classes with it"
             )
+        _check_classes(experiment, target, images)
     tasks = {
         task.folder: task
         for wanted in wanted_runs(experiment)
@@ -165,6 +166,18 @@ def references_of(experiment: Experiment, target: str, images: Mapping[str, Imag
     if experiment.allow_overlap:
         return [name for name in experiment.references if name != target]
     return allowed_references(target, experiment.references, images)
+
+
+def _check_classes(experiment: Experiment, target: str, images: Mapping[str, Images]) -> None:
+    """Pairs belong to groups of one size: a target and its references have as many classes."""
+    classes = images[target].classes
+    for name in references_of(experiment, target, images):
+        if images[name].classes != classes:
+            raise TransilError(
+                f"{experiment.name}: reference '{name}' has {images[name].classes} classes and "
+                f"target '{target}' {classes}; pairs only transfer between groups of one size: take "
+                "sets with as many classes"
+            )
 
 
 def wanted_runs(experiment: Experiment) -> Iterable[tuple[str, str, int, float, int]]:

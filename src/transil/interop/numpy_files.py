@@ -114,9 +114,13 @@ def _schedule_from_columns(
                     f"{source}: scores_{split}_{state} has {scores.shape[1]} columns, another "
                     f"split of state {state} has {columns[state]}"
                 )
+    if min(columns) < 1:
+        raise TransilError(
+            f"{source}: there are scores of state {min(columns)}; states count from 1"
+        )
     counts = [columns.get(state, 0) for state in range(1, max(columns) + 1)]
     sizes = np.diff([0, *counts])
-    if 0 in counts or min(columns) < 1 or (sizes < 1).any():
+    if 0 in counts or (sizes < 1).any():
         raise TransilError(
             f"{source}: the group sizes cannot be read off the column counts {counts} of the "
             "states 1, 2, ...; give them with --schedule"

@@ -45,6 +45,7 @@ def correct_file(
         return _correct_tensor(source, target, bank, state, rescale)
     scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
     state = _check(scores, source, bank, state)
+    bank.check_kind(scores, str(source))
     if target.suffix == ".npy":
         if rescale:
             try:

@@ -152,10 +152,11 @@ def _draw(
         if p in there:
             continue
         left = p.gain < limits[0]
-        axes.plot(limits[0 if left else 1], p.height, "<" if left else ">", color=colour,
-                  markersize=4, clip_on=False)  # fmt: skip
+        inside = 0.02 * (limits[1] - limits[0])
+        edge = limits[0] + inside if left else limits[1] - inside
+        axes.plot(edge, p.height, "<" if left else ">", color=colour, markersize=4)
         axes.annotate(
-            names.signed(p.gain), (limits[0 if left else 1], p.height), (5 if left else -5, 0),
+            names.signed(p.gain), (edge, p.height), (5 if left else -5, 0),
             textcoords="offset points", ha="left" if left else "right", va="center",
             fontsize=6.5, color=INK,
         )  # fmt: skip
