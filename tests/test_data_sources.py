@@ -58,6 +58,20 @@ def test_parquet_without_names(tmp_path: Path) -> None:
     assert open_images(make_parquet(tmp_path / "set", names=False)).class_names == ("0", "1", "2")
 
 
+@pytest.mark.parametrize(("train", "test"), [("Train", "TEST"), ("training", "testing")])
+def test_folders_of_splits_may_be_called_otherwise(tmp_path: Path, train: str, test: str) -> None:
+    """As classes they would put test images among those of training."""
+    root = make_folder(tmp_path / "set")
+    plain = open_images(root)
+    (root / "train").rename(root / "x")  # not all file systems know upper from lower case
+    (root / "x").rename(root / train)
+    (root / "test").rename(root / "y")
+    (root / "y").rename(root / test)
+    images = open_images(root)
+    assert images.class_names == plain.class_names
+    assert {k: len(v.labels) for k, v in images.splits.items()} == {"train": 12, "test": 6}
+
+
 def test_folder(tmp_path: Path) -> None:
     images = open_images(make_folder(tmp_path / "set"))
     check_small(images, 3, 12, 6)

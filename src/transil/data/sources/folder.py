@@ -15,7 +15,11 @@ from transil.errors import TransilError
 from transil.files import digest
 from transil.schedule import IntArray
 
-SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+# What folders of splits are called, in upper or lower case.
+SPLITS = {
+    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
+    "test": "test", "testing": "test",
+}  # fmt: skip
 # What Pillow opens everywhere; other files in the folders (notes, indexes) are not images.
 IMAGE = re.compile(
     r".*\.(avif|bmp|dib|gif|icns|ico|j2k|jfif|jp2|jpe|jpeg|jpg|jpx|pbm|pcx|pgm|png|pnm|ppm|qoi|sgi"
@@ -33,11 +37,12 @@ class FolderSource(FileSource):
         found: dict[str, str] = {}
         for name in _folders(root):
             # A class may be called 'train' (CIFAR-100 has one): a split holds folders of classes.
-            if name in SPLITS and _folders(root / name):
-                if SPLITS[name] in found:
-                    both = f"'{found[SPLITS[name]]}' and '{name}'"
+            split = SPLITS.get(name.lower())
+            if split is not None and _folders(root / name):
+                if split in found:
+                    both = f"'{found[split]}' and '{name}'"
                     raise TransilError(f"{root}: {both} are the same split; keep one")
-                found[SPLITS[name]] = name
+                found[split] = name
         if found and "train" not in found:
             raise TransilError(f"{root}: no folder 'train' beside {', '.join(found.values())}")
         self.folders = found or {"train": "."}
