@@ -68,17 +68,6 @@ def plan_of(folder: Path, **changes: str) -> Plan:
 # -- recipes -----------------------------------------------------------------------------------
 
 
-def test_sets_of_other_sizes_are_refused_before_any_training(tmp_path: Path) -> None:
-    sets = {name: f"{{path: 'formula:{kind}?classes={n}&train=10&test=5&size=16'}}"
-            for name, kind, n in (("a", "radial", 4), ("b", "noise", 6), ("c", "strokes", 4),
-                                  ("d", "fractal", 4))}  # fmt: skip
-    text = ", ".join(f"{k}: {v}" for k, v in sets.items())
-    path = tmp_path / "r.yaml"
-    path.write_text(SMALL.split("sets:")[0] + f"sets: {{{text}}}\n")
-    with pytest.raises(TransilError, match="reference 'b' has 6 classes and target 'c' 4; pairs"):
-        make_plan(load_experiment(str(path)), tmp_path / "results")
-
-
 def test_the_experiments_of_the_package_can_be_read() -> None:
     assert {
         "demo",

@@ -11,12 +11,13 @@ import pytest
 
 import outside_method
 from report_results import made_up
-from test_experiment import plan_of, recipe
+from test_experiment import SMALL, plan_of, recipe
 from transil.cli.app import run
 from transil.cli.experiments import MANY, _show_results
 from transil.data import Images, ImageSplit
 from transil.errors import TransilError
 from transil.experiment.overlap import same_names, shared_classes
+from transil.experiment.plan import make_plan
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Results
 
@@ -57,6 +58,17 @@ def test_of_many_numbers_the_main_ones_are_printed(capsys: pytest.CaptureFixture
         assert cell.setting.target in row
         assert f" {100 * cell.average:.2f} " in row
     assert f"{len(results.cells)} numbers in all" in said
+
+
+def test_sets_of_other_sizes_are_refused_before_any_training(tmp_path: Path) -> None:
+    sets = {name: f"{{path: 'formula:{kind}?classes={n}&train=10&test=5&size=16'}}"
+            for name, kind, n in (("a", "radial", 4), ("b", "noise", 6), ("c", "strokes", 4),
+                                  ("d", "fractal", 4))}  # fmt: skip
+    text = ", ".join(f"{k}: {v}" for k, v in sets.items())
+    path = tmp_path / "r.yaml"
+    path.write_text(SMALL.split("sets:")[0] + f"sets: {{{text}}}\n")
+    with pytest.raises(TransilError, match="reference 'b' has 6 classes and target 'c' 4; pairs"):
+        make_plan(load_experiment(str(path)), tmp_path / "results")
 
 
 def test_settings_go_over_the_recipe_and_without_training_nothing_is_trained(

@@ -164,8 +164,8 @@ def _report(run: RunFolder, as_json: bool) -> None:
         return
     if not results:
         say("no test images in every state: there is nothing to evaluate")
-    for result in list(results.values())[:1]:
-        told_absent(result, split)
+    else:
+        told_absent(next(iter(results.values())), split)
     for name, result in results.items():
         accuracies = [percent(s.accuracy) for s in result.states]
         rows = [["accuracy", *accuracies, percent(result.average_incremental_accuracy)]]
