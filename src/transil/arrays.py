@@ -57,14 +57,15 @@ def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
         )
 
 
-def probabilities(scores: Any) -> str | None:
+def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     """'probabilities' or 'log-probabilities' where rows (n, columns) surely are such, else None.
 
     Two columns, or rows of nothing but 0 and 1, may be anything.
     """
     # Half precision adds up to 1 only roughly.
     near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
-    rows = np.asarray(scores[:KIND_ROWS], dtype=np.float64)
+    some = scores[:KIND_ROWS]
+    rows = np.asarray(some.detach().double() if is_torch(some) else some, dtype=np.float64)
     if rows.shape[0] == 0 or rows.shape[1] < 3 or not np.isfinite(rows).all():
         return None
     with np.errstate(over="ignore"):

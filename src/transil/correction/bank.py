@@ -17,7 +17,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from transil.arrays import (
-    KIND_ROWS,
     FloatArray,
     Scores,
     check_finite,
@@ -287,12 +286,8 @@ class Bank:
         """
         if self.score_kind != "logit":
             return
-        if is_torch(scores):
-            if scores.device.type != "cpu":
-                return
-            scores = scores.detach().reshape(-1, scores.shape[-1])[:KIND_ROWS]
-            half = scores.dtype.itemsize <= 2
-            scores = scores.double().numpy().astype(np.float16 if half else np.float64)
+        if is_torch(scores) and scores.device.type != "cpu":
+            return
         found = probabilities(scores.reshape(-1, scores.shape[-1]))
         # A common shift of a row, all that a logarithm of a softmax adds, does not matter here.
         if found is None or (found == "log-probabilities" and self.correction.centred):
