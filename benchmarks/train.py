@@ -8,7 +8,7 @@ state (where LwF and LUCIR run their teacher):
 
 - `graph`: this engine, a step in a CUDA graph; `eager`: the same step without the graph;
 - `plain`: a loop over a set on the GPU, augmented there in batches, as in any tutorial;
-- `loader`: the same with a DataLoader, workers, and transforms image by image;
+- `loader`: the same with a DataLoader, workers, and transforms image by image, from files or an array;
 - `two at once`: two runs of the engine side by side in one process.
 """
 
@@ -17,8 +17,10 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transil.data import ClassStream, Images, ImageSplit
 from transil.engine import resolve
-from transil.engine.lanes import Lane
+from transil.engine.lanes import Lane, lane_beside
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
 from transil.engine.workers import Workers
@@ -103,11 +105,14 @@ def measured(go_on: Callable[[], None], counter: list[int], seconds: float) -> f
     return (counter[0] - before) / (time.perf_counter() - start)
 
 
-def engine(method: str, seconds: float, runs: int = 1, **options: Any) -> float:
-    """Images per second of this engine, over all runs."""
+def engine(method: str, seconds: float, runs: int = 1, first: bool = True, **options: Any) -> float:
+    """Images per second of this engine, over all runs; `first`: with the streams' priorities."""
     torch.cuda.reset_peak_memory_stats()
     counter = [0]
-    lanes = [Lane(endless(learner(method, **options), counter)) for _ in range(runs)]
+    lanes: list[Lane] = []
+    for _ in range(runs):
+        run = endless(learner(method, **options), counter)
+        lanes.append(lane_beside(lanes, run) if first else Lane(run))
 
     def go_on() -> None:
         for lane in lanes:
@@ -176,20 +181,39 @@ def resident() -> Iterator[Any]:
         yield x.contiguous(memory_format=torch.channels_last), LABELS[part]
 
 
+def per_image() -> Any:
+    """The usual transforms of one image, by torchvision."""
+    from torchvision import transforms
+
+    return transforms.Compose(
+        [
+            transforms.RandomCrop(32, 4),
+            transforms.RandomHorizontalFlip(),
+            transforms.ToTensor(),
+            transforms.Normalize([MEAN] * 3, [STD] * 3),
+        ]
+    )
+
+
+def from_files(folder: Path) -> Any:
+    """The images as PNG files in a folder for each class, as torchvision reads them."""
+    from torchvision.datasets import ImageFolder
+
+    split = IMAGES.splits["train"]
+    for number, (pixels, label) in enumerate(zip(split.pixels, split.labels, strict=True)):
+        if number == GROUP:
+            break
+        place = folder / f"{label:02d}"
+        place.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(place / f"{number}.png")
+    return ImageFolder(str(folder), per_image())
+
+
 class PerImage(torch.utils.data.Dataset[Any]):
-    """Images transformed one by one with torchvision, as most code for CIFAR does."""
+    """Images of an array in memory, transformed one by one, as most code for CIFAR does."""
 
     def __init__(self) -> None:
-        from torchvision import transforms
-
-        self.transform = transforms.Compose(
-            [
-                transforms.RandomCrop(32, 4),
-                transforms.RandomHorizontalFlip(),
-                transforms.ToTensor(),
-                transforms.Normalize([MEAN] * 3, [STD] * 3),
-            ]
-        )
+        self.transform = per_image()
 
     def __len__(self) -> int:
         return GROUP
@@ -199,10 +223,10 @@ class PerImage(torch.utils.data.Dataset[Any]):
         return self.transform(Image.fromarray(split.pixels[index])), int(split.labels[index])
 
 
-def loader(workers: int, keep: bool) -> Callable[[], Iterator[Any]]:
+def loader(source: Any, workers: int, keep: bool) -> Callable[[], Iterator[Any]]:
     """Batches from a DataLoader; `keep`: its workers live from epoch to epoch."""
     made = torch.utils.data.DataLoader(
-        PerImage(), BATCH, shuffle=True, num_workers=workers, pin_memory=True,
+        source, BATCH, shuffle=True, num_workers=workers, pin_memory=True,
         persistent_workers=keep,
     )  # fmt: skip
 
@@ -274,15 +298,19 @@ def main() -> None:
             print(f"{method:6} {name:7} {speed:9,.0f} images/s  graph is {graph[method] / speed:.2f}x",
                   flush=True)  # fmt: skip
     if not options.skip_loader:
-        for workers, keep in ((0, False), (4, False), (8, False), (8, True)):
-            speed = plain("ft", loader(workers, keep), seconds)
-            kept = ", kept between epochs" if keep else ""
-            print(f"ft     loader  {speed:9,.0f} images/s  graph is {graph['ft'] / speed:.2f}x "
-                  f"({workers} workers{kept})", flush=True)  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            sources = {"PNG files": from_files(Path(folder)), "an array": PerImage()}
+            ways = ((0, False), (4, False), (8, False), (8, True))
+            for (name, source), (workers, keep) in itertools.product(sources.items(), ways):
+                speed = plain("ft", loader(source, workers, keep), seconds)
+                kept = ", kept between epochs" if keep else ""
+                print(f"ft     loader  {speed:9,.0f} images/s  graph is {graph['ft'] / speed:.2f}x "
+                      f"({name}, {workers} workers{kept})", flush=True)  # fmt: skip
     for method in GOALS:
-        two = engine(method, seconds, runs=2)
-        print(f"{method:6} two at once {two:9,.0f} images/s together, {two / graph[method]:.2f}x one "
-              "(goal 1.25)", flush=True)  # fmt: skip
+        for first, how in ((True, "one first"), (False, "equal")):
+            two = engine(method, seconds, runs=2, first=first)
+            print(f"{method:6} two at once {two:9,.0f} images/s together, "
+                  f"{two / graph[method]:.3f}x one (goal 1.25; {how})", flush=True)  # fmt: skip
         if options.compile:
             fused, two = (engine(method, seconds, runs, fuse=True) for runs in (1, 2))
             print(f"{method:6} compiled {fused:9,.0f} images/s, {fused / graph[method]:.2f}x graph; "
