@@ -49,6 +49,7 @@ def test_graph_and_eager_give_the_same_losses(tmp_path: Path, method: str, body:
     np.testing.assert_allclose(captured[:2], eager[:2], rtol=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore:TensorFloat32")  # float32 here, so that losses can be compared
 def test_a_compiled_network_gives_the_same_losses(tmp_path: Path) -> None:
     plain = losses(train(settings("lwf"), tmp_path / "plain"))
     compiled = losses(train(settings("lwf", compile=True), tmp_path / "compiled"))
