@@ -31,7 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transil.data import ClassStream, Images, ImageSplit
 from transil.engine import resolve
-from transil.engine.lanes import Lane, lane_beside
+from transil.engine.lanes import Lane
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
 from transil.engine.workers import Workers
@@ -105,14 +105,11 @@ def measured(go_on: Callable[[], None], counter: list[int], seconds: float) -> f
     return (counter[0] - before) / (time.perf_counter() - start)
 
 
-def engine(method: str, seconds: float, runs: int = 1, first: bool = True, **options: Any) -> float:
-    """Images per second of this engine, over all runs; `first`: with the streams' priorities."""
+def engine(method: str, seconds: float, runs: int = 1, **options: Any) -> float:
+    """Images per second of this engine, over all runs."""
     torch.cuda.reset_peak_memory_stats()
     counter = [0]
-    lanes: list[Lane] = []
-    for _ in range(runs):
-        run = endless(learner(method, **options), counter)
-        lanes.append(lane_beside(lanes, run) if first else Lane(run))
+    lanes = [Lane(endless(learner(method, **options), counter)) for _ in range(runs)]
 
     def go_on() -> None:
         for lane in lanes:
@@ -307,10 +304,9 @@ def main() -> None:
                 print(f"ft     loader  {speed:9,.0f} images/s  graph is {graph['ft'] / speed:.2f}x "
                       f"({name}, {workers} workers{kept})", flush=True)  # fmt: skip
     for method in GOALS:
-        for first, how in ((True, "one first"), (False, "equal")):
-            two = engine(method, seconds, runs=2, first=first)
-            print(f"{method:6} two at once {two:9,.0f} images/s together, "
-                  f"{two / graph[method]:.3f}x one (goal 1.25; {how})", flush=True)  # fmt: skip
+        two = engine(method, seconds, runs=2)
+        print(f"{method:6} two at once {two:9,.0f} images/s together, {two / graph[method]:.3f}x one "
+              "(goal 1.25)", flush=True)  # fmt: skip
         if options.compile:
             fused, two = (engine(method, seconds, runs, fuse=True) for runs in (1, 2))
             print(f"{method:6} compiled {fused:9,.0f} images/s, {fused / graph[method]:.2f}x graph; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TypeAlias
 
 import torch
@@ -20,9 +20,7 @@ def train_together(runs: Sequence[Run]) -> None:
 
     Small networks leave most of a GPU idle; two runs side by side use it better.
     """
-    lanes: list[Lane] = []
-    for run in runs:
-        lanes.append(lane_beside(lanes, run))
+    lanes = [Lane(run) for run in runs]
     before = torch.backends.cudnn.benchmark
     # cuDNN tries its kernels for each shape once; shapes never change here.
     torch.backends.cudnn.benchmark = True
@@ -41,14 +39,10 @@ def train_together(runs: Sequence[Run]) -> None:
 
 
 class Lane:
-    """A run on a stream of its device. The host is at most two pauses ahead of the device.
+    """A run on a stream of its device. The host is at most two pauses ahead of the device."""
 
-    Kernels of a run that goes `first` are taken before those of others that wait.
-    """
-
-    def __init__(self, run: Run, first: bool = False) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
-        self.first = first
         self.stream: torch.cuda.Stream | None = None
         self.begun = False
         self.pauses: deque[torch.cuda.Event] = deque()
@@ -65,8 +59,7 @@ class Lane:
             self.begun = True
             device = next(self.run, None)
             if device is not None and device.type == "cuda":
-                priority = -1 if self.first else 0
-                self.stream = torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
+                self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             return device is not None
         if self.stream is None:
             return next(self.run, _END) is not _END
@@ -76,15 +69,6 @@ class Lane:
                 return False
             self.pauses.append(self.stream.record_event())
         return True
-
-
-def lane_beside(lanes: Collection[Lane], run: Run) -> Lane:
-    """A lane for one more run; one of several goes first.
-
-    Equal runs take turns and wait for each other. One that goes first runs nearly as if alone, the
-    others fill what it leaves idle, and all together are a little faster.
-    """
-    return Lane(run, first=bool(lanes) and not any(lane.first for lane in lanes))
 
 
 _END = object()

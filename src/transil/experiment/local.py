@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from transil.engine.lanes import Lane, lane_beside
+from transil.engine.lanes import Lane
 from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
 from transil.engine.training import training
@@ -77,8 +77,7 @@ def work(
                 task = take()
                 more = task is not None
                 if task is not None:
-                    run = training(task.config, task.folder, tell=_teller(task, say))
-                    lanes[lane_beside(lanes, run)] = task
+                    lanes[Lane(training(task.config, task.folder, tell=_teller(task, say)))] = task
             if not lanes:
                 return
             ready = [lane for lane in lanes if lane.ready()]
