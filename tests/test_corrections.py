@@ -188,6 +188,23 @@ def test_a_masked_class_stays_masked(kind: str) -> None:
     np.testing.assert_allclose(np.delete(found, 7, axis=1), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("alpha", [-0.5, 0.0])
+@pytest.mark.parametrize("kind", ["numpy", "torch", "in place"])
+def test_a_masked_class_stays_masked_where_alpha_turns_its_group(kind: str, alpha: float) -> None:
+    scores = _scores(3).astype(np.float32)
+    scores[:, 0] = -np.inf
+    before, unmoved = scores.copy(), SCHEDULE.group_of_column(3) > 1
+    given: Any = torch.from_numpy(scores) if kind == "torch" else scores
+    out = scores if kind == "in place" else None
+    alphas = np.array([alpha, 1.0, 1.0])
+    found = np.asarray(correct_groups(given, alphas, np.zeros(3), SCHEDULE, 3, out=out))
+    assert np.isneginf(found[:, 0]).all()
+    np.testing.assert_array_equal(found[:, unmoved], before[:, unmoved])
+    np.testing.assert_array_equal(
+        found[:, 1:][:, ~unmoved[1:]], alpha * before[:, 1:][:, ~unmoved[1:]]
+    )
+
+
 def test_out_must_be_written_in_place() -> None:
     scores = _scores(3, (4, 5))
     out = np.zeros((5, 4, scores.shape[-1])).transpose(1, 0, 2)

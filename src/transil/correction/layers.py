@@ -16,6 +16,7 @@ fitted pair group k follows; a row of zeros leaves group k as it is, (1, 0).
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -213,7 +214,8 @@ def correct_groups(
 
     `scores` (..., columns); `alpha`, `beta` one value per group, shape (state,). Half-precision
     scores are corrected in float32 and rounded once. `out` (NumPy only) receives the result.
-    `centred`: alpha_k multiplies the distance of o from the mean of its row.
+    `centred`: alpha_k multiplies the distance of o from the mean of its row. A class masked by minus
+    infinity stays so, whatever the sign of its alpha.
     """
     schedule.check_columns(scores.shape[-1], state)
     column_group = schedule.group_of_column(state) - 1
@@ -231,6 +233,7 @@ def correct_groups(
             total = torch.where(finite, scores, 0.0).sum(-1, keepdim=True, dtype=dtype)
             mean = total / finite.sum(-1, keepdim=True).clamp(min=1)
             corrected = corrected + mean * (1.0 - scale)
+        corrected = torch.where(torch.isneginf(scores), scores, corrected)
         return cast(Scores, corrected.to(scores.dtype))
     array = cast(FloatArray, scores)
     work = np.promote_types(array.dtype, np.float32)
@@ -253,15 +256,20 @@ def _affine_in_blocks(
         raise TransilError("out: its rows do not lie one after the other; give a contiguous array")
     rows = max(1, BLOCK // columns)
     buffer = np.empty((min(rows, len(flat_in)), columns), dtype=scale.dtype)
+    turned = bool((scale <= 0).any())  # minus infinity would become plus infinity, or no number
     for start in range(0, len(flat_in), rows):
         block = flat_in[start : start + rows]
         target = flat_out[start : start + rows]
         work = target if target.dtype == scale.dtype else buffer[: len(block)]
         mean = _row_means(block, scale.dtype) if centred else None
-        np.multiply(block, scale, out=work)
+        masked = np.isneginf(block) if turned else None
+        with np.errstate(invalid="ignore") if turned else contextlib.nullcontext():
+            np.multiply(block, scale, out=work)
         np.add(work, shift, out=work)
         if mean is not None:
             work += mean * (1.0 - scale)
+        if masked is not None:
+            work[masked] = -np.inf
         if work is not target:
             target[...] = work
     return out
