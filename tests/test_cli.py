@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import UNEQUAL, ok, run_transil, unequal_store
+from support import UNEQUAL, ok, run_here, run_transil, unequal_store
 from test_interop import write_numpy_folder, write_released_bank, write_released_layout
 from transil import ScoreStore, __version__, evaluate, load_bank
 from transil.cli.app import run
@@ -190,6 +190,21 @@ def test_rescaling(work: Path) -> None:
         assert "rescaled" in done.stdout
         found = np.load(out) if name.endswith("npy") else torch.load(out).numpy()
         np.testing.assert_allclose(found, bank.correct(scores, 5, rescale=True), rtol=1e-5)
+
+
+def test_a_turned_group_is_told(tmp_path: Path) -> None:
+    """Scores of the first group with the wrong sign: the fit finds alpha below 0 and says so."""
+    made = unequal_store(1, splits=("val",))
+    turned = ScoreStore.create(tmp_path / "turned", made.schedule, dataset="turned")
+    for split, state in made:
+        found = made.get(split, state)
+        scores = np.array(found.scores)
+        scores[:, :50] *= -1
+        turned.put(split, state, scores, found.labels)
+    done = run_here("fit", "turned", "-o", "bank.json", cwd=tmp_path)
+    assert "turned: alpha is not above 0 (state 2, pair 1 and 3 more)" in done.stderr
+    done = run_here("bank", "show", "bank.json", cwd=tmp_path)
+    assert "note: alpha is not above 0" in done.stderr
 
 
 def test_show_and_compare(work: Path) -> None:

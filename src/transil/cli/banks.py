@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from transil.cli.output import (
 )
 from transil.correction.bank import Bank, How
 from transil.correction.fitting import fit
+from transil.correction.layers import Pairs
 from transil.correction.objective import Penalty
 from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
 from transil.correction.shipped import load_bank, shipped_banks
@@ -159,6 +161,7 @@ def fit_command(
         return
     for reference in bank.references:
         _print_records(bank, reference.name)
+        _note_turned(reference.pairs, f"{reference.name}: ")
     say(f"{output}: {bank.correction.name}, {len(bank.references)} reference(s), {bank.schedule}")
 
 
@@ -290,6 +293,21 @@ def show(
     for item in bank.references:
         if item.records and (reference is None or item.name == reference):
             _print_records(bank, item.name)
+    _note_turned(applied)
+
+
+def _note_turned(pairs: Mapping[int, Pairs], whose: str = "") -> None:
+    """Say where alpha turns the order of a group's classes around."""
+    turned = [
+        f"state {s}, pair {k}" for s, p in pairs.items() for k in np.flatnonzero(p.alpha <= 0) + 1
+    ]
+    if turned:
+        more = f" and {len(turned) - 1} more" if len(turned) > 1 else ""
+        note(
+            f"note: {whose}alpha is not above 0 ({turned[0]}{more}), so the best score of that group "
+            "becomes its worst: the scores hardly tell its classes apart. More validation images "
+            "help, or the mean of several references"
+        )
 
 
 def compare(
