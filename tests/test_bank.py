@@ -454,6 +454,13 @@ def test_correct_names_the_row_that_is_not_finite() -> None:
         bank.correct(scores[:6].reshape(2, 3, 12), state=3)
 
 
+def test_what_is_applied_may_be_changed_by_the_caller(bank: Bank) -> None:
+    pairs = bank.applied(2)
+    pairs.alpha[:] = 7.0
+    assert bank.applied(2) != pairs
+    assert bank.applied(2) == bank.applied(2)
+
+
 def test_a_bank_is_shown_in_one_line() -> None:
     bank = fit(biased_scores("12/3", images_per_class=8))
     assert (

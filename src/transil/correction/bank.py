@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -143,7 +144,15 @@ class Bank:
         self.schedule.check_state(state)
         if state == 1:
             return Pairs.identity(1)
-        return self.correction.applied(self._history(state), state)
+        if state not in self._known:
+            self._known[state] = self.correction.applied(self._history(state), state)
+        known = self._known[state]
+        return Pairs(known.alpha, known.beta)  # a copy: the caller may change it
+
+    @cached_property
+    def _known(self) -> dict[int, Pairs]:
+        """What is applied in the states asked for so far: a model in use asks for each image."""
+        return {}
 
     def pairs(self, state: int) -> Pairs:
         """The fitted pairs of `state` after transfer: one per group for adBiC, one for BiC."""

@@ -46,7 +46,7 @@ class Pairs:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "beta"):
-            values = np.asarray(getattr(self, name), dtype=np.float64)
+            values = np.array(getattr(self, name), dtype=np.float64)
             if values.ndim != 1:
                 raise TransilError(f"{name}: expected a list of numbers, one per pair")
             if not np.isfinite(values).all():
