@@ -277,6 +277,24 @@ def test_several_folders_make_one_page(folder: Path, tmp_path: Path) -> None:
     assert joined([""], ["one"]) == ""
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_seeds_in_folders_of_their_own_make_one_experiment(tmp_path: Path) -> None:
+    words = ["report"]
+    for seed, states in ((0, (5, 10)), (1, (5,))):
+        place = tmp_path / f"seed{seed}"
+        place.mkdir()
+        made_up(targets=("food100",), states=states, seeds=(seed,), name="one").save(place)
+        words.append(str(place))
+    (tmp_path / "seed0" / "reading.md").write_text("Both.\n")
+    path = tmp_path / "page.md"
+    assert run([*words, "-o", str(tmp_path / "both"), "--markdown", str(path)]) == 0
+    text = path.read_text()
+    assert text.startswith("# Results: one\n")
+    assert "## Reading\n\nBoth.\n" in text
+    assert "\n### one, seed 0\n" in text
+    assert "\n### one, seed 1\n" in text
+
+
 def test_odd_names_stay_text(tmp_path: Path) -> None:
     odd = "<script>a|b</script> $x$ ~y~ _z_ `c` [l](x)"
     results = made_up(targets=(odd,), methods=("lwf",), states=(5,), name=odd)

@@ -119,9 +119,9 @@ def _page(
     yield "## What failed or is missing"
     yield from _missing(study)
     yield "## How it was made"
-    for r in study.results:
+    for label, r in zip(study.labels(), study.results, strict=True):
         if len(study.results) > 1:
-            yield f"### {text(r.name)}"
+            yield f"### {text(label)}"
         yield from _made(r)
 
 

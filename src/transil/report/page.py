@@ -204,10 +204,10 @@ def _failures(study: Study) -> str:
 
 def _facts(study: Study, links: Links) -> str:
     out = ""
-    for r in study.results:
+    for label, r in zip(study.labels(), study.results, strict=True):
         facts = {k: v for k, v in r.facts.items() if k not in PLACED}
         if len(study.results) > 1:
-            out += f"<h3>{escape(r.name)}</h3>"
+            out += f"<h3>{escape(label)}</h3>"
         out += facts_html(facts, top=True) if facts else "<p>Nothing was noted.</p>"
         table = runs_table(r)
         out += f"<h3>{table.title}</h3>{table_html(table, links)}" if table else ""

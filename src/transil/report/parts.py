@@ -45,7 +45,7 @@ class Parts:
     @property
     def title(self) -> str:
         """The names of the experiments."""
-        return " and ".join(r.name for r in self.study.results) or "Report"
+        return " and ".join(dict.fromkeys(r.name for r in self.study.results)) or "Report"
 
 
 def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:

@@ -26,8 +26,8 @@ def read_reading(folder: str | Path) -> str:
 def joined(readings: Sequence[str], titles: Sequence[str]) -> str:
     """All readings in one text, each under its experiment's name where there are several."""
     there = [(text, title) for text, title in zip(readings, titles, strict=False) if text]
-    if len(readings) < 2:
-        return "".join(text for text, _ in there)
+    if len(set(titles)) < 2:
+        return "\n\n".join(text for text, _ in there)
     return "\n\n".join(f"### {title}\n\n{text}" for text, title in there)
 
 

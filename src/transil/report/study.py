@@ -241,6 +241,15 @@ class Study:
         there = {(j.target, j.seed) for j in self.joints}
         return [x for x in self.wanted.joints if x not in there]
 
+    def labels(self) -> list[str]:
+        """What tells the results apart: their names, and the seeds of those of one name."""
+        found = []
+        for r in self.results:
+            seeds = ", ".join(str(seed) for seed in sorted({c.setting.seed for c in r.cells}))
+            alone = sum(other.name == r.name for other in self.results) == 1
+            found.append(r.name if alone or not seeds else f"{r.name}, seed {seeds}")
+        return found
+
     def limits(self) -> list[str]:
         """What the experiments say about their own limits."""
         return unique(str(x) for r in self.results for x in as_list(r.facts.get("limits")))
