@@ -174,7 +174,9 @@ def test_the_table_of_solvers_is_that_of_the_committed_numbers() -> None:
         extra += ", [centred](corrections.md)" if correction == "adbic-centred" else ""
         values = [float(np.mean(list(places.values()))) for places in methods.values()]
         lucir = methods["lucir"].items()
-        values += [float(np.mean([x for (s, _), x in lucir if s == states])) for states in (5, 10, 20)]
+        values += [
+            float(np.mean([x for (s, _), x in lucir if s == states])) for states in (5, 10, 20)
+        ]
         row = " | ".join(f"{value:.2f}" for value in values)
         assert correction == "bic" or f"| `{solver}`{extra} | {row} |" in text
 

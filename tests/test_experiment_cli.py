@@ -71,6 +71,14 @@ def test_sets_of_other_sizes_are_refused_before_any_training(tmp_path: Path) -> 
         make_plan(load_experiment(str(path)), tmp_path / "results")
 
 
+def test_settings_under_a_misspelt_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.yaml"
+    path.write_text(SMALL.split("sets:")[0] + "sets: {leafs: {order: label}, other: {}}\n")
+    changes = {"references": ["leaves", "a"], "targets": ["c"]}
+    with pytest.raises(TransilError, match="settings of 'leafs'.*did you mean 'leaves'"):
+        make_plan(load_experiment(str(path), changes), tmp_path / "results")
+
+
 def test_settings_go_over_the_recipe_and_without_training_nothing_is_trained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

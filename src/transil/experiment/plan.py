@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -129,6 +130,14 @@ def make_plan(
     Sets are looked for by their path, then in $TRANSIL_DATA (default: ./data).
     """
     folder = Path(folder).absolute()  # workers may live in another one
+    # A recipe may know more sets than are used; a misspelt name would leave its set without settings.
+    bare = [name for name in experiment.datasets if name not in experiment.sets]
+    for name in set(experiment.sets) - set(experiment.datasets):
+        if meant := difflib.get_close_matches(name, bare, 1):
+            raise TransilError(
+                f"{experiment.name}: 'sets' has settings of '{name}', which is neither a reference "
+                f"nor a target; did you mean '{meant[0]}'?"
+            )
     sets = {name: set_config(experiment, name) for name in experiment.datasets}
     images = {}
     for name, settings in sets.items():
