@@ -122,6 +122,20 @@ def test_bad_arrays_are_told(state: int, scores: Any, labels: Any, words: str) -
         ScoreStore.from_arrays({"val": {state: (scores, labels)}}, [2, 2])
 
 
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ([(np.zeros((1, 2)), [0])], "expected {split:.*, not list"),
+        ({"val": [np.zeros((1, 2))]}, "split 'val', state 1: expected a pair"),
+        ({"val": (np.zeros((1, 2)), [0])}, "split 'val', state 1: expected a pair"),
+        ({"val": {2: (np.zeros((1, 2)), [0], 1)}}, "split 'val', state 2: expected a pair"),
+    ],
+)
+def test_arrays_are_pairs_by_split(arrays: Any, words: str) -> None:
+    with pytest.raises(TransilError, match=words):
+        ScoreStore.from_arrays(arrays, [2])
+
+
 def test_missing_states_and_splits_are_told() -> None:
     store = ScoreStore.from_arrays({"val": {1: (np.zeros((1, 2)), [0])}}, [2, 2])
     with pytest.raises(TransilError, match=r"lacks state 2; the schedule has 2 states"):

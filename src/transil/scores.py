@@ -77,10 +77,18 @@ class ScoreStore:
         >>> store = ScoreStore.from_arrays({"test": [(s1, y1), (s2, y2)]}, [5, 5])  # doctest: +SKIP
         """
         store = cls(Schedule.of(schedule), method=method, dataset=dataset, kind=kind)
+        wanted = "{split: [(scores, labels) of state 1, of state 2, ...]}"
+        if not isinstance(arrays, Mapping):
+            raise TransilError(f"scores: expected {wanted}, not {type(arrays).__name__}")
         for split, states in arrays.items():
             pairs = states if isinstance(states, Mapping) else dict(enumerate(states, start=1))
-            for state, (scores, labels) in pairs.items():
-                store.put(split, state, scores, labels)
+            for state, pair in pairs.items():
+                if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                    raise TransilError(
+                        f"split '{split}', state {state}: expected a pair (scores, labels); "
+                        f"the whole is {wanted}"
+                    )
+                store.put(split, state, *pair)
         return store
 
     @classmethod
