@@ -65,6 +65,38 @@ def test_the_contract_covers_all_that_is_registered() -> None:
 
 
 @EVERY
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_layer_does_what_the_bank_does(correction: Correction, dtype: torch.dtype) -> None:
+    """As a module it can be compiled in one piece, exported, and moved with its model."""
+    bank = fit(biased_scores("12/3", images_per_class=8), correction=correction.name)
+    for state in (1, 3):
+        scores = torch.from_numpy(biased_scores("12/3", seed=3).get("test", state).scores)[:9]
+        scores = scores.to(dtype)
+        layer = bank.layer(state)
+        expected = bank.correct(scores, state)
+        torch.testing.assert_close(layer(scores).float(), expected.float())
+        assert layer(scores[0]).dtype == dtype
+        assert set(layer.state_dict()) == {"scale", "shift"}
+        assert not list(layer.parameters())
+    whole = torch.compile(layer, backend="eager", fullgraph=True)
+    torch.testing.assert_close(whole(scores), layer(scores))
+
+
+def test_a_compiled_or_exported_model_may_correct_its_scores() -> None:
+    bank = fit(biased_scores("12/3", images_per_class=8))
+
+    class Model(torch.nn.Module):
+        def forward(self, scores: torch.Tensor) -> torch.Tensor:
+            return bank.correct(scores, 3)
+
+    scores = torch.from_numpy(biased_scores("12/3", seed=3).get("test", 3).scores)
+    expected = bank.correct(scores, 3)
+    torch.testing.assert_close(torch.compile(Model(), backend="eager")(scores), expected)
+    exported = torch.export.export(Model(), (scores,)).module()
+    torch.testing.assert_close(exported(scores), expected)
+
+
+@EVERY
 @pytest.mark.parametrize("state", [1, 2, 5])
 def test_identity_at_one_and_zero(correction: Correction, state: int) -> None:
     scores = _scores(state)

@@ -78,6 +78,15 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     return None
 
 
+def readable(scores: FloatArray | torch.Tensor) -> bool:
+    """Whether values can be looked at: not on a GPU, which would stall, nor while torch traces."""
+    if not is_torch(scores):
+        return True
+    import torch
+
+    return scores.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def to_numpy(x: Any) -> NDArray[Any]:
     """An array on the CPU from a NumPy array, a torch tensor or nested lists."""
     if not is_torch(x):

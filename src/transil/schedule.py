@@ -7,6 +7,7 @@ seen so far in the order in which they were learned: first those of group 1, the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -184,9 +185,11 @@ class Schedule:
             ) from None
 
     def check_state(self, state: int) -> int:
-        """`state` itself where the schedule has it, else an error."""
-        if not hasattr(state, "__index__"):
-            raise TransilError(f"state {state!r}: a state is a whole number, from 1")
+        """`state` as an int where the schedule has it, else an error."""
+        try:
+            state = operator.index(state)
+        except TypeError:
+            raise TransilError(f"state {state!r}: a state is a whole number, from 1") from None
         if not 1 <= state <= self.states:
             raise TransilError(
                 f"state {state} does not exist; this schedule has the states 1 to {self.states}"

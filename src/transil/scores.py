@@ -163,7 +163,8 @@ class ScoreStore:
         """
         if not re.fullmatch(r"[A-Za-z0-9_]+", split):
             raise TransilError(f"split '{split}': use letters, digits and '_' in its name")
-        where = f"split '{split}', state {self.schedule.check_state(state)}"
+        state = self.schedule.check_state(state)
+        where = f"split '{split}', state {state}"
         data = checked_scores(scores, labels, self.schedule, state, where)
         if self.path is None:
             # The caller may refill its own buffer; a mapped file cannot be.
@@ -229,7 +230,7 @@ class ScoreStore:
 
     def get(self, split: str, state: int) -> StateScores:
         """The scores and labels of one state and split; checked against the manifest once."""
-        self.schedule.check_state(state)
+        state = self.schedule.check_state(state)
         if (split, state) in self._memory:
             return self._memory[split, state]
         entry = self._files.get((split, state))

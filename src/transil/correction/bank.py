@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from transil.arrays import (
     check_scores,
     is_torch,
     probabilities,
+    readable,
     to_numpy,
 )
 from transil.correction.layers import Correction, Pairs, correct_groups
@@ -32,6 +33,9 @@ from transil.errors import ScoreScaleWarning, TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
+
+if TYPE_CHECKING:
+    from transil.correction.torch_layer import CorrectionLayer
 
 How = Literal["mean", "median", "single", "oracle"]
 
@@ -111,6 +115,7 @@ class Bank:
         check_scores(scores)
         if state is None:
             state = self.schedule.state_with(scores.shape[-1])
+        state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
         bank = self
@@ -139,9 +144,15 @@ class Bank:
             centred=self.correction.centred,
         )  # fmt: skip
 
+    def layer(self, state: int) -> CorrectionLayer:
+        """The correction of a state as a torch module, the last layer of a model to deploy."""
+        from transil.correction.torch_layer import CorrectionLayer
+
+        return CorrectionLayer(self, state)
+
     def applied(self, state: int) -> Pairs:
         """The pair of each group of `state` after transfer, shape (state,); (1, 0) in state 1."""
-        self.schedule.check_state(state)
+        state = self.schedule.check_state(state)
         if state == 1:
             return Pairs.identity(1)
         if state not in self._known:
@@ -156,7 +167,7 @@ class Bank:
 
     def pairs(self, state: int) -> Pairs:
         """The fitted pairs of `state` after transfer: one per group for adBiC, one for BiC."""
-        self.schedule.check_state(state)
+        state = self.schedule.check_state(state)
         if state == 1:
             return Pairs.identity(self.correction.fitted(1))
         return self._history(state)[state]
@@ -291,11 +302,9 @@ class Bank:
     def check_kind(self, scores: Any, where: str) -> None:
         """An error where a bank of raw scores is given (log-)probabilities (..., columns).
 
-        It looks at the first rows; not at tensors on a GPU.
+        It looks at the first rows; not at tensors on a GPU, nor in code that torch compiles.
         """
-        if self.score_kind != "logit":
-            return
-        if is_torch(scores) and scores.device.type != "cpu":
+        if self.score_kind != "logit" or not readable(scores):
             return
         found = probabilities(scores.reshape(-1, scores.shape[-1]))
         # A common shift of a row, all that a logarithm of a softmax adds, does not matter here.
@@ -309,14 +318,15 @@ class Bank:
     def check_scale(self, scores: Any, state: int) -> None:
         """Warn where the scores (..., columns) spread quite unlike those of the references.
 
-        It looks at the first rows, and needs enough of them; not at tensors on a GPU.
+        It looks at the first rows, and needs enough of them; not at tensors on a GPU, nor in code
+        that torch compiles.
         """
+        if state == 1 or not readable(scores):
+            return
         expected = self.scale(state)
-        if expected is None or state == 1:
+        if expected is None:
             return
         if is_torch(scores):
-            if scores.device.type != "cpu":  # looking at the values would stall the device
-                return
             scores = scores.detach().reshape(-1, scores.shape[-1])[:SCALE_ROWS].double().numpy()
         rows = scores.reshape(-1, scores.shape[-1])[:SCALE_ROWS]
         if len(rows) < FEWEST_ROWS:
