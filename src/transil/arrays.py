@@ -78,6 +78,22 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     return None
 
 
+def check_raw(
+    scores: FloatArray | torch.Tensor, where: str, why: str, centred: bool = False
+) -> None:
+    """An error where rows (n, columns) are probabilities, or, unless `centred`, their logarithms.
+
+    A common shift of a row, all that the logarithm of a softmax adds, does not matter to what is
+    centred. `why` says what raw scores are needed for.
+    """
+    found = probabilities(scores)
+    if found is None or (found == "log-probabilities" and centred):
+        return
+    raise TransilError(
+        f"{where}: these are {found}, and {why}; give it the scores before softmax or sigmoid"
+    )
+
+
 def readable(scores: FloatArray | torch.Tensor) -> bool:
     """Whether values can be looked at: not on a GPU, which would stall, nor while torch traces."""
     if not is_torch(scores):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import statistics
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from transil.errors import TransilError
+from transil.errors import ScoreScaleWarning, TransilError
+
+if TYPE_CHECKING:
+    from transil.correction.bank import Reference
+
+# References whose scores spread so many times as much as others' should not be averaged. Trained
+# alike, they differ by a tenth, and those of FT+ in single states by a factor of 1.8.
+APART = 2.0
 
 
 def check_alike(
@@ -14,7 +23,32 @@ def check_alike(
     """An error that names the first fact in which the two differ. `names` are theirs."""
     for what, value in first.items():
         if other[what] != value:
+            if what == "method" and None in (other[what], value):
+                remedy = (
+                    f"where both are of {value or other[what]}, say so when the scores of "
+                    f"{names[0] if value is None else names[1]} are imported (--method, method=)"
+                )
             raise TransilError(
                 f"{names[1]}: its {what} is not that of {names[0]} ({other[what]} and {value}); "
                 f"{remedy}"
             )
+
+
+def check_scales(references: Sequence[Reference]) -> None:
+    """Warn where scores of references that are averaged are of quite different size."""
+    spread = {
+        r.name: statistics.median(r.scale.values()) for r in references if all(r.scale.values())
+    }
+    spread = {name: value for name, value in spread.items() if value > 0}
+    if len(spread) < 2:
+        return
+    small, large = (pick(spread, key=spread.__getitem__) for pick in (min, max))
+    ratio = spread[large] / spread[small]
+    if ratio > APART:
+        warnings.warn(
+            f"the scores of reference '{large}' spread {ratio:.2g} times as much as those of "
+            f"'{small}': their mean fits neither; use references trained alike, or bring them to "
+            "one scale (Bank.at_scale)",
+            ScoreScaleWarning,
+            stacklevel=3,
+        )

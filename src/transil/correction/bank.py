@@ -21,9 +21,9 @@ from transil.arrays import (
     FloatArray,
     Scores,
     check_finite,
+    check_raw,
     check_scores,
     is_torch,
-    probabilities,
     readable,
     to_numpy,
 )
@@ -306,14 +306,8 @@ class Bank:
         """
         if self.score_kind != "logit" or not readable(scores):
             return
-        found = probabilities(scores.reshape(-1, scores.shape[-1]))
-        # A common shift of a row, all that a logarithm of a softmax adds, does not matter here.
-        if found is None or (found == "log-probabilities" and self.correction.centred):
-            return
-        raise TransilError(
-            f"{where}: these are {found}, and the bank is for raw scores; give it the scores before "
-            "softmax or sigmoid"
-        )
+        rows = scores.reshape(-1, scores.shape[-1])
+        check_raw(rows, where, "the bank is for raw scores", self.correction.centred)
 
     def check_scale(self, scores: Any, state: int) -> None:
         """Warn where the scores (..., columns) spread quite unlike those of the references.

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from transil.arrays import check_scores, to_numpy
-from transil.correction.alike import check_alike
+from transil.arrays import check_raw, check_scores, to_numpy
+from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank, Reference, score_scale
 from transil.correction.layers import Correction, Pairs
 from transil.correction.objective import Problem
@@ -93,6 +93,7 @@ def fit(
         _fit_reference(store, name, split, kind, how, watch)
         for store, name in zip(opened, names, strict=True)
     )
+    check_scales(references)
     config = {
         "correction": kind.name,
         "solver": how.name,
@@ -130,6 +131,9 @@ def _fit_reference(
     records, scale = {}, {}
     for state in store.require(split)[1:]:
         data = store.get(split, state)
+        where = f"{store.name}, split '{split}', state {state}"
+        if store.kind == "logit":
+            check_raw(data.scores, where, "a bank is fitted on raw scores", correction.centred)
         try:
             problem = _problem(data, store.schedule, state, correction)
         except TransilError as error:

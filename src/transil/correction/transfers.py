@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from transil.correction.alike import check_alike
+from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank, How, Transfer
 from transil.errors import TransilError
 from transil.files import digest
@@ -29,9 +29,11 @@ def merge(banks: Sequence[Bank]) -> Bank:
         "config_hash": digest([bank.provenance.get("config_hash") for bank in banks]),
         "datasets": [name for bank in banks for name in bank.provenance.get("datasets", [])],
     }
+    references = tuple(reference for bank in banks for reference in bank.references)
+    check_scales(references)
     return replace(
         first,
-        references=tuple(reference for bank in banks for reference in bank.references),
+        references=references,
         transfer=Transfer(),
         provenance=provenance,
     )

@@ -1,0 +1,52 @@
+"""References of one bank: of one method, of raw scores, and of about one scale."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from transil import ScoreStore, TransilError, evaluate, fit, transfer
+from transil.errors import ScoreScaleWarning
+from transil.synthetic import biased_scores
+
+
+def changed(seed: int, factor: float = 1.0, *, softmax: bool = False, **facts: str) -> ScoreStore:
+    """Generated scores, times a factor, or as probabilities."""
+    made = biased_scores("12/3", seed=seed, images_per_class=20)
+    store = ScoreStore.from_arrays({}, made.schedule, dataset=f"set{seed}", **facts)
+    for split, state in made:
+        found = made.get(split, state)
+        scores = found.scores.astype(np.float64) * factor
+        if softmax:
+            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+            scores /= scores.sum(axis=1, keepdims=True)
+        store.put(split, state, scores, found.labels)
+    return store
+
+
+def test_references_of_another_scale_are_told() -> None:
+    with pytest.warns(ScoreScaleWarning, match="'set2' spread .* times as much as .* 'set1'"):
+        fit([changed(1), changed(2, 10.0)])
+    one, two = fit(changed(1)), fit(changed(2, 10.0))
+    with pytest.warns(ScoreScaleWarning, match="their mean fits neither"):
+        transfer([one, two])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit([changed(1), changed(2, 1.5)])
+        transfer(two)
+
+
+def test_probabilities_are_not_fitted_as_raw_scores() -> None:
+    with pytest.raises(TransilError, match=r"set1, split 'val', state 2: these are probabilities"):
+        fit(changed(1, softmax=True))
+    store = changed(1, softmax=True, kind="probability")  # said to be such: as the user likes
+    assert evaluate(store, fit(store)).average_incremental_accuracy > 0
+
+
+def test_a_store_that_does_not_say_its_method_is_named() -> None:
+    with pytest.raises(TransilError, match="where both are of lwf, say so when .* of set2 are"):
+        fit([changed(1, method="lwf"), changed(2)])
+    with pytest.raises(TransilError, match="say so when the scores of set1 are"):
+        fit([changed(1), changed(2, method="lwf")])
