@@ -34,7 +34,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_released_bank(folder / "bic", 5)
     np.save(folder / "scores.npy", np.array(store.get("test", 3).scores))
     (folder / "old.npy").write_bytes(b"old")
-    (folder / "old.json").write_bytes(b"old")
+    fit(store, correction="bic").save(folder / "old.json")
     return folder
 
 
@@ -337,6 +337,14 @@ def test_outputs_that_cannot_be_written(work: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "words", [("fit", "store"), ("transfer", "bank.json"), ("import-bank", "bic")]
+)
+def test_what_is_no_bank_is_not_overwritten_by_one(work: Path, words: tuple[str, ...]) -> None:
+    refused(work, *words, "-o", "scores.npy", says=["scores.npy", "is not a bank"])
+    assert run_here(*words, "-o", "old.json", cwd=work).returncode == 0
+
+
 def test_an_interrupted_write_leaves_the_old_file(work: Path) -> None:
     # SIGKILL just before the new file would take the old one's name.
     script = """
@@ -345,6 +353,7 @@ os.replace = lambda a, b: os.kill(os.getpid(), signal.SIGKILL)
 from transil.cli import main
 sys.exit(main(sys.argv[1:]))
 """
+    old = (work / "old.json").read_bytes()
     for words in (
         ("correct", "scores.npy", "--bank", "bank.json", "-o", "old.npy"),
         ("fit", "store", "-o", "old.json"),
@@ -353,7 +362,7 @@ sys.exit(main(sys.argv[1:]))
         done = subprocess.run([sys.executable, "-c", script, *words], cwd=work, timeout=60)
         assert done.returncode == -9
         assert (work / "old.npy").read_bytes() == b"old"
-        assert (work / "old.json").read_bytes() == b"old"
+        assert (work / "old.json").read_bytes() == old
     before = ScoreStore.open(work / "store").fingerprint()
     words = ("import-scores", "numpy", "--format", "numpy", "-o", "store")
     done = subprocess.run([sys.executable, "-c", script, *words], cwd=work, timeout=60)

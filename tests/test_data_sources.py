@@ -23,6 +23,7 @@ from image_files import (
 from test_interop import Malicious
 from transil.data import Images, open_images
 from transil.data.sources.paper import RECIPES, WithoutClass, open_recipe
+from transil.errors import DataWarning
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +71,14 @@ def test_folders_of_splits_may_be_called_otherwise(tmp_path: Path, train: str, t
     images = open_images(root)
     assert images.class_names == plain.class_names
     assert {k: len(v.labels) for k, v in images.splits.items()} == {"train": 12, "test": 6}
+
+
+def test_a_folder_beside_the_splits_is_told(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "set")
+    (root / "test").rename(root / "eval")
+    with pytest.warns(DataWarning, match="'eval' is not used; folders of splits are called"):
+        images = open_images(root)
+    assert list(images.splits) == ["train"]
 
 
 def test_folder(tmp_path: Path) -> None:

@@ -187,18 +187,37 @@ def write_numpy_folder(store: ScoreStore, folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", ["folder", "npz"])
+@pytest.mark.parametrize("form", ["folder", "npz", "tensors", "pt"])
 @pytest.mark.parametrize("with_schedule", [True, False])
 def test_numpy_files(tmp_path: Path, form: str, with_schedule: bool) -> None:
     store = unequal_store()
-    path = tmp_path / "x.npz"
+    path = tmp_path / f"x.{form}"
+    tensors = {name: torch.from_numpy(array) for name, array in _numpy_arrays(store).items()}
     if form == "folder":
         path = write_numpy_folder(store, tmp_path / "x")
-    else:
+    elif form == "npz":
         np.savez_compressed(path, **_numpy_arrays(store))
+    elif form == "pt":
+        torch.save(tensors, path)
+    else:
+        path.mkdir()
+        for name, tensor in tensors.items():
+            torch.save(tensor, path / f"{name}.pt")
+    assert numpy_files.is_ours(path)
     schedule = store.schedule if with_schedule else None
     read = numpy_files.import_scores(path, schedule=schedule, method="generated")
     assert read.fingerprint() == store.fingerprint()
+
+
+def test_tensors_that_are_no_scores(tmp_path: Path) -> None:
+    torch.save([torch.zeros(1)], tmp_path / "list.pt")
+    with pytest.raises(TransilError, match="expected a dictionary of tensors"):
+        numpy_files.import_scores(tmp_path / "list.pt")
+    folder = write_numpy_folder(unequal_store(), tmp_path / "x")
+    torch.save(torch.zeros(1, 50), folder / "scores_val_1.pt")
+    with pytest.raises(TransilError, match="scores_val_1 is there twice"):
+        numpy_files.import_scores(folder)
+    assert not numpy_files.is_ours(tmp_path)
 
 
 def test_numpy_mistakes(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from support import UNEQUAL, unequal_store
-from transil import ScoreStore, TransilError
+from transil import ScoreStore, TransilError, evaluate
+from transil.errors import DataWarning
 from transil.files import atomic_file, read_json, write_json
 
 
@@ -144,6 +145,20 @@ def test_missing_states_and_splits_are_told() -> None:
         store.require("test")
     with pytest.raises(TransilError, match=r"no scores of split 'val', state 2"):
         store.get("val", 2)
+
+
+def test_an_unfinished_store_is_evaluated_as_far_as_it_goes() -> None:
+    whole = unequal_store()
+    begun = ScoreStore.from_arrays({}, whole.schedule)
+    for state in (1, 2, 3):
+        data = whole.get("test", state)
+        begun.put("test", state, data.scores, data.labels)
+    with pytest.warns(DataWarning, match="has the states 1 to 3 of 5; averages are over those"):
+        found = evaluate(begun)
+    assert [s.accuracy for s in found.states] == [s.accuracy for s in evaluate(whole).states[:3]]
+    gap = ScoreStore.from_arrays({"test": {3: (data.scores, data.labels)}}, whole.schedule)
+    with pytest.raises(TransilError, match="lacks state 1"):
+        evaluate(gap)
 
 
 def test_a_manifest_cannot_point_out_of_its_folder(tmp_path: Path) -> None:

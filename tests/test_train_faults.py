@@ -299,7 +299,9 @@ def test_other_images_of_the_same_name(tmp_path: Path, monkeypatch: pytest.Monke
     words = words_of(tmp_path / "run", data=str(make_folder(tmp_path / "set", train=10)))
     assert main(words) == 0
     picture(999).save(tmp_path / "set" / "train" / "class1" / "000.png")
-    assert "begun with the data set's fingerprint=" in refused(*words)
+    said = refused(*words)
+    assert "the images of" in said
+    assert "have changed since this run was begun" in said
 
 
 def test_the_same_images_may_be_called_otherwise(

@@ -23,7 +23,8 @@ def evaluate(
 ) -> Metrics:
     """The metrics of all states of one split of a store (or its folder), raw or corrected.
 
-    The bank may be given as a file or by the name of a shipped one. `rescale` brings it to the
+    Of a store that is not finished the states that are there, with a warning. The bank may be given
+    as a file or by the name of a shipped one. `rescale` brings it to the
     scale of these scores, without their labels.
     """
     store = as_store(store)
@@ -39,7 +40,7 @@ def evaluate(
     states = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ScoreScaleWarning)
-        for state in store.require(split):
+        for state in store.require(split, unfinished=True):
             data = store.get(split, state)
             scores = data.scores
             if bank is not None:

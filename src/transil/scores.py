@@ -11,12 +11,13 @@ import hashlib
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.files import digest, locked, read_json, told, write_json
 from transil.schedule import Schedule, ScheduleLike
 from transil.store_files import (
@@ -247,20 +248,30 @@ class ScoreStore:
             )
         return self._opened[split, state]
 
-    def require(self, split: str) -> tuple[int, ...]:
-        """All states of `split`, from 1 without a gap, else an error that names what is missing."""
+    def require(self, split: str, *, unfinished: bool = False) -> tuple[int, ...]:
+        """All states of `split`, from 1 without a gap, else an error that names what is missing.
+
+        `unfinished`: the last ones may be missing, which is told by a warning.
+        """
         states = self.states(split)
         if not states:
             raise TransilError(
                 f"{self.name}: no split '{split}' (there are: {self._contents() or 'none'})"
             )
         missing = sorted(set(range(1, self.schedule.states + 1)) - set(states))
-        if missing:
+        if unfinished and missing and missing[0] > states[-1]:
+            warnings.warn(
+                f"{self.name}: split '{split}' has the states 1 to {states[-1]} of "
+                f"{self.schedule.states}; averages are over those",
+                DataWarning,
+                stacklevel=3,
+            )
+        elif missing:
             raise TransilError(
                 f"{self.name}: split '{split}' lacks state {missing[0]}"
                 + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-                + f"; the schedule has {self.schedule.states} states: give one of those that are "
-                "there, add the others, or let the training go on"
+                + f"; the schedule has {self.schedule.states} states: add the others, or let the "
+                "training go on"
             )
         return states
 

@@ -69,7 +69,7 @@ def import_bank(
     """
     from transil.interop import dkt
 
-    check_output(output)
+    _check_bank_output(output)
     if form != "dkt":
         raise TransilError(f"--format '{form}' is unknown; banks are imported from 'dkt'")
     bank = dkt.import_bank(
@@ -126,7 +126,7 @@ def fit_command(
       transil fit runs/ref1 runs/ref2 runs/ref3 --solver authors -o bank.json
       transil fit runs/ref1 --penalty-alpha 0.0025 --penalty-beta 0.0525 -o released.json
     """
-    check_output(output)
+    _check_bank_output(output)
     opened = [ScoreStore.open(store) for store in stores]
     usual = get_solver(solver).penalty
     settings: dict[str, Any] = {
@@ -194,6 +194,7 @@ def transfer_command(
       transil transfer bank.json --how oracle --target runs/target -o bound.json
       transil transfer lwf-s10 --schedule 200/10 -o lwf-200.json
     """
+    _check_bank_output(output)
     store = ScoreStore.open(target) if target else None
     wanted: How = how  # type: ignore[assignment]  # transfer() checks it
     loaded = [load_bank(bank) for bank in banks]
@@ -294,6 +295,18 @@ def show(
         if item.records and (reference is None or item.name == reference):
             _print_records(bank, item.name)
     _note_turned(applied)
+
+
+def _check_bank_output(path: Path) -> None:
+    """An error where no bank can be written, or something that is no bank would be overwritten."""
+    check_output(path)
+    if path.exists() and path.stat().st_size:
+        try:
+            Bank.load(path)
+        except TransilError:
+            raise TransilError(
+                f"{path}: this file is there and is not a bank; remove it, or give another name"
+            ) from None
 
 
 def _note_turned(pairs: Mapping[int, Pairs], whose: str = "") -> None:

@@ -39,11 +39,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def import_scores(
-    source: Annotated[Path, typer.Argument(help="Folder of score files (numpy: or an .npz file).")],
+    source: Annotated[
+        Path, typer.Argument(help="A folder of score files, or an .npz or .pt file.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store to write, a folder.")],
     form: Annotated[
-        str, typer.Option("--format", help="'dkt' (the authors' layout) or 'numpy'.")
-    ] = "dkt",
+        str | None,
+        typer.Option(
+            "--format", help="'dkt' (the authors' layout) or 'numpy'; told by the names of files."
+        ),
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(help="'50,10,5,1,34', '100/10' or a JSON file of class lists."),
@@ -63,16 +68,19 @@ def import_scores(
 
     Formats: 'dkt' is the layout of the paper's released scores, logits_{val|tst}_{t}_{u}.ckpt with
     labels_..., counted from 0. 'numpy' is scores_{split}_{state}.npy (rows, classes seen so far)
-    with labels_{split}_{state}.npy, states counted from 1, in a folder or in one .npz file.
+    with labels_{split}_{state}.npy, states counted from 1, in a folder or in one .npz file; or the
+    same as tensors, .pt.
 
     \b
     Examples:
       transil import-scores logits_lucir_s10 --format dkt -o runs/lucir
-      transil import-scores my-scores/ --format numpy --method lwf -o runs/mine
-      transil import-scores scores.npz --format numpy --schedule 50,10,5,1,34 -o runs/mine
+      transil import-scores my-scores/ --method lwf -o runs/mine
+      transil import-scores scores.npz --method lwf --schedule 50,10,5,1,34 -o runs/mine
     """
     from transil.interop import dkt, numpy_files
 
+    if form is None:
+        form = "numpy" if numpy_files.is_ours(source) else "dkt"
     if form not in FORMATS:
         raise TransilError(f"--format '{form}' is unknown; {nearest(form, FORMATS)}")
     wanted = read_schedule(schedule)

@@ -424,4 +424,4 @@ def measured_scale(scores: Any) -> float:
 
 def measured_scales(store: ScoreStore, split: str = "test") -> dict[int, float]:
     """The scale of each state's scores; labels are not looked at. For `Bank.at_scale`."""
-    return {s: measured_scale(store.get(split, s).scores) for s in store.require(split)[1:]}
+    return {s: measured_scale(store.get(split, s).scores) for s in store.states(split) if s > 1}

@@ -107,6 +107,11 @@ class RunFolder:
         new |= {f"the data set's {k}": v for k, v in data.items()}
         if record["data"].get("fingerprint") == data.get("fingerprint"):
             new["data.path"] = old.get("data.path")  # the same images, called otherwise or moved
+        elif old.get("data.path") == new.get("data.path"):
+            raise TransilError(
+                f"{self.path}: the images of {new.get('data.path')} have changed since this run was "
+                "begun; bring back the old ones, or give another folder for a new run"
+            )
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
                 raise TransilError(

@@ -40,7 +40,9 @@ def import_scores(
     The schedule follows from the number of columns of each state, so groups may be of any size.
     The method is taken from a folder name such as `logits_lucir_s10` where it is not given.
     """
-    folder = _folder_with(Path(path), SCORES, "logits_{val|tst}_{t}_{u}.ckpt")
+    folder = _folder_with(
+        Path(path), SCORES, "logits_{val|tst}_{t}_{u}.ckpt (nor scores_SPLIT_STATE.npy)"
+    )
     found: dict[str, dict[int, set[int]]] = {}
     for name in os.listdir(folder):
         if match := SCORES.fullmatch(name):

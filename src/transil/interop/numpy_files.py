@@ -1,7 +1,7 @@
-"""Scores from plain NumPy files: a folder of .npy files or one .npz, states counted from 1.
+"""Scores from plain arrays: a folder of .npy files or one .npz, states counted from 1.
 
 `scores_{split}_{state}` (n, columns) and `labels_{split}_{state}` (n,), as files with the ending
-.npy in a folder, or as arrays in an .npz file.
+.npy in a folder, or as arrays in an .npz file; or as tensors, in .pt files or a dictionary in one.
 """
 
 from __future__ import annotations
@@ -9,20 +9,23 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transil.arrays import to_numpy
 from transil.errors import TransilError, reason
 from transil.files import told
+from transil.interop.torch_files import load_safely, load_tensor
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 ARRAY = re.compile(r"(scores|labels)_([A-Za-z0-9_]+)_(\d+)")
 MAGIC = b"\x93NUMPY"
+TENSORS = (".pt", ".pth")
 
 
 def import_scores(
@@ -33,7 +36,7 @@ def import_scores(
     dataset: str | None = None,
     kind: str = "logit",
 ) -> ScoreStore:
-    """Read a folder of .npy files or an .npz file into a store in memory.
+    """Read a folder of .npy or .pt files, or an .npz or .pt file, into a store in memory.
 
     Without a schedule, group sizes are how many columns each state adds, labels 0, 1, ...
     """
@@ -90,12 +93,35 @@ def load_archive(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
             raise TransilError(f"{path}: a damaged .npz file ({reason(error)})") from None
 
 
+def is_ours(source: Path) -> bool:
+    """Whether a path is a file, or a folder of files scores_..., rather than of another layout."""
+    return source.is_file() or any(_files(source))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files scores_... and labels_... of a folder."""
+    for file in sorted(folder.glob("*")):
+        if file.suffix in (".npy", *TENSORS) and ARRAY.fullmatch(file.stem):
+            yield file
+
+
 def _arrays(source: Path) -> dict[str, NDArray[Any]]:
-    """The arrays scores_... and labels_... by name; those of a folder are mapped, not read."""
-    if source.is_dir():
-        wanted = (f for f in sorted(source.glob("*.npy")) if ARRAY.fullmatch(f.stem))
-        return {file.stem: load_array(file) for file in wanted}
-    return load_archive(source)
+    """The arrays scores_... and labels_... by name; .npy files of a folder are mapped, not read."""
+    if not source.is_dir():
+        if source.suffix not in TENSORS:
+            return load_archive(source)
+        found = load_safely(source)
+        if not isinstance(found, dict):
+            raise TransilError(f"{source}: expected a dictionary of tensors scores_SPLIT_STATE")
+        names = [name for name in found if isinstance(name, str) and ARRAY.fullmatch(name)]
+        return {name: to_numpy(found[name]) for name in names}
+    arrays: dict[str, NDArray[Any]] = {}
+    for file in _files(source):
+        if file.stem in arrays:
+            raise TransilError(f"{source}: {file.stem} is there twice, as .npy and as a tensor")
+        tensor = file.suffix in TENSORS
+        arrays[file.stem] = to_numpy(load_tensor(file)) if tensor else load_array(file)
+    return arrays
 
 
 def _schedule_from_columns(

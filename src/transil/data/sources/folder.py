@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from transil.data.source import FileSource
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.files import digest
 from transil.schedule import IntArray
 
@@ -45,6 +46,14 @@ class FolderSource(FileSource):
                 found[split] = name
         if found and "train" not in found:
             raise TransilError(f"{root}: no folder 'train' beside {', '.join(found.values())}")
+        others = [name for name in _folders(root) if found and name not in found.values()]
+        if others:
+            listed = ", ".join(f"'{name}'" for name in others)
+            warnings.warn(
+                f"{root}: {listed} is not used; folders of splits are called train, val and test",
+                DataWarning,
+                stacklevel=2,
+            )
         self.folders = found or {"train": "."}
         self.class_names = tuple(_folders(root / self.folders["train"]))
         if not self.class_names:
