@@ -4,7 +4,8 @@
 
 The yardstick is the plain expression `scores * 1.0 + 0.0` over the same mapped file, once with
 the result left in memory and once saved with `np.save`. Ours reads the map and writes a file.
-Memory is what the process holds beyond the mapped file (RssAnon of /proc), so Linux only.
+Memory is what the process holds beyond the mapped file (RssAnon of /proc), so Linux only. Then the
+scores of a single image, as a model in use has them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from transil import Bank, fit
 from transil.interop.score_files import correct_file
 from transil.synthetic import biased_scores
 
-ROWS, COLUMNS, REPEATS = 1_000_000, 100, 7
+ROWS, COLUMNS, REPEATS, CALLS = 1_000_000, 100, 7, 500
 
 
 def anonymous_memory() -> int:
@@ -64,6 +66,28 @@ print(peak)
     return int(done.stdout)
 
 
+def one_image(bank: Bank) -> None:
+    """Microseconds for one row, medians of rounds in turn."""
+    row = np.random.default_rng(0).standard_normal((1, COLUMNS), np.float32)
+    tensor, layer = torch.from_numpy(row), bank.layer(bank.schedule.states)
+    work: dict[str, Callable[[], object]] = {
+        "scores * 1.0 + 0.0, NumPy": lambda: row * 1.0 + 0.0,
+        "bank.correct, NumPy": lambda: bank.correct(row),
+        "bank.correct, torch": lambda: bank.correct(tensor),
+        "bank.layer(state), torch": lambda: layer(tensor),
+    }
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(REPEATS):
+        for name, call in work.items():
+            began = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            times[name].append((time.perf_counter() - began) / CALLS)
+    print("one image:")
+    for name, found in times.items():
+        print(f"{name:<34}{1e6 * sorted(found)[REPEATS // 2]:8.1f} microseconds")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -102,6 +126,7 @@ def main() -> None:
             print(f"speed of '{ours}' over '{yardstick}': {ratio:.2f} (goal: 0.50)")
         peak = peak_of_correcting(folder)
         print(f"memory above the mapped file while correcting: {peak / 1e6:.1f} MB (goal: 200 MB)")
+        one_image(bank)
 
 
 if __name__ == "__main__":
