@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from transil import __version__
-from transil.cli import banks, data, demo, experiments, scores, train
+from transil.cli import banks, data, demo, experiments, predict, scores, train
 from transil.cli.output import printable, stderr
 from transil.errors import TransilError
 
@@ -31,6 +31,7 @@ scores.add_to(app)
 banks.add_to(app)
 data.add_to(app)
 train.add_to(app)
+predict.add_to(app)
 experiments.add_to(app)
 demo.add_to(app)
 

@@ -30,7 +30,6 @@ def merge(banks: Sequence[Bank]) -> Bank:
         "datasets": [name for bank in banks for name in bank.provenance.get("datasets", [])],
     }
     references = tuple(reference for bank in banks for reference in bank.references)
-    check_scales(references)
     return replace(
         first,
         references=references,
@@ -65,6 +64,8 @@ def transfer(
     if how == "single" and reference is None:
         names = ", ".join(r.name for r in bank.references)
         raise TransilError(f"transfer: 'single' needs the name of a reference ({names})")
+    if how in ("mean", "median") and not isinstance(banks, Bank):  # else `fit` has looked
+        check_scales(bank.references)
     if how == "oracle":
         if target is None:
             raise TransilError("transfer: 'oracle' needs the target's score store with test labels")

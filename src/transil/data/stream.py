@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -270,6 +270,7 @@ class ClassStream:
                 "schedule": self.schedule.to_json(),
                 "settings": self.settings,
                 "images": self.counts(),
+                "colours": asdict(self.statistics),
                 "labels": self.label_map(),
             },
         )

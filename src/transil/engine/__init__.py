@@ -2,15 +2,18 @@
 
 from transil.engine.config import RunConfig
 from transil.engine.lanes import train_together
+from transil.engine.model import Model, load_model
 from transil.engine.recipes import load_recipe, recipe_names, resolve
 from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
 from transil.engine.training import train, training
 
 __all__ = [
+    "Model",
     "Progress",
     "RunConfig",
     "RunFolder",
+    "load_model",
     "load_recipe",
     "recipe_names",
     "resolve",

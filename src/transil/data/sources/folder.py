@@ -75,7 +75,7 @@ class FolderSource(FileSource):
         counts = []
         for name in self.class_names:
             before = len(ends)
-            for file in sorted(_image_files(folder / name)):
+            for file in sorted(image_files(folder / name)):
                 paths += os.fsencode(f"{name}/{file}")
                 ends.append(len(paths))
             counts.append(len(ends) - before)
@@ -92,7 +92,7 @@ class FolderSource(FileSource):
         return digest(["folder", list(self.class_names)])
 
 
-def _image_files(folder: Path) -> Iterator[str]:
+def image_files(folder: Path) -> Iterator[str]:
     """Image files in a folder and below it, relative to it."""
     if not folder.is_dir():
         return
@@ -101,7 +101,7 @@ def _image_files(folder: Path) -> Iterator[str]:
             if entry.name.startswith("."):
                 continue
             if entry.is_dir(follow_symlinks=False):  # a link to a folder may lead in a circle
-                for below in _image_files(folder / entry.name):
+                for below in image_files(folder / entry.name):
                     yield f"{entry.name}/{below}"
             elif IMAGE.fullmatch(entry.name) and not _is_special(entry):
                 yield entry.name

@@ -1,0 +1,122 @@
+"""The command that uses a trained model: predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transil.cli.output import note, print_csv, print_json, print_table, progress_bar
+from transil.correction.shipped import load_bank
+from transil.errors import TransilError
+from transil.scores import ScoreStore
+
+if TYPE_CHECKING:
+    import torch
+
+    from transil.correction.bank import Bank
+    from transil.engine.model import Model
+
+TOGETHER = 256  # images
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this file."""
+    app.command("predict", short_help="Classes of new images, by a trained model.")(predict)
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="The folder of a training.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    bank: Annotated[
+        str | None, typer.Option(help="Correct the scores with this bank (file or name).")
+    ] = None,
+    state: Annotated[
+        int | None, typer.Option(help="The model after this state; else the last one.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Of those that share a training: ft, ft+ or siw.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many classes for each image.")] = 3,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per image and class.")] = False,
+) -> None:
+    """The classes that a trained model sees in images, best first, with their scores.
+
+    With a bank the scores are corrected first: without it a model favours the classes it learned
+    last.
+
+    \b
+    Examples:
+      transil predict runs/lwf photo.jpg
+      transil predict runs/lwf photos/ --bank lwf-s10 --csv > classes.csv
+      transil predict runs/ft photos/ --method siw --state 3
+    """
+    from transil.engine.model import load_model
+
+    if as_json and as_csv:
+        raise TransilError("give --json or --csv, not both")
+    model = load_model(run, state, method=method, device=device)
+    correction = None if bank is None else load_bank(bank)
+    if correction is not None:
+        named = ScoreStore.from_arrays(
+            {}, model.schedule, method=model.method.name, dataset=str(run)
+        )
+        correction.check_store(named)
+    files = list(_files(images))
+    found: list[dict[str, Any]] = []
+    with progress_bar(len(files)) as update:
+        for start in range(0, len(files), TOGETHER):
+            part = files[start : start + TOGETHER]
+            found += _best(part, _scores(model, correction, part), model.class_names, top)
+            update(start + len(part), f"{start + len(part)} images")
+    if as_json:
+        print_json({"state": model.state, "method": model.method.name, "images": found})
+    elif as_csv:
+        print_csv([{"image": row["image"], **c} for row in found for c in row["classes"]])
+    else:
+        note(f"{model.method.name}, state {model.state}: {len(model.class_names)} classes")
+        heads = [f"{n}" for n in range(1, min(top, len(model.class_names)) + 1)]
+        cells = [
+            [row["image"], *(f"{c['class']} {c['score']:.2f}" for c in row["classes"])]
+            for row in found
+        ]
+        print_table(None, ["image", *heads], cells)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The images that are named, and those in folders that are, by name."""
+    from transil.data.sources.folder import image_files
+
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        below = sorted(image_files(path))
+        if not below:
+            raise TransilError(f"{path}: no images in this folder")
+        yield from (path / name for name in below)
+
+
+def _scores(model: Model, bank: Bank | None, files: Sequence[Path]) -> torch.Tensor:
+    scores: torch.Tensor = model(model.read(files)).cpu()
+    return scores if bank is None else bank.correct(scores, model.state)
+
+
+def _best(
+    files: Sequence[Path], scores: torch.Tensor, names: Sequence[str], top: int
+) -> list[dict[str, Any]]:
+    values, columns = scores.topk(min(top, len(names)))
+    return [
+        {
+            "image": str(file),
+            "classes": [
+                {"class": names[column], "score": round(value, 4)}
+                for value, column in zip(row, places, strict=True)
+            ],
+        }
+        for file, row, places in zip(files, values.tolist(), columns.tolist(), strict=True)
+    ]

@@ -1,0 +1,146 @@
+"""A trained model of a run, to score images that are not part of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from transil.data.augment import Normalise
+from transil.data.decode import UnreadableImage, check_rule, decode
+from transil.data.source import Pixels
+from transil.data.statistics import Statistics
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.config import RunConfig
+from transil.engine.run_folder import RECORD, RunFolder
+from transil.engine.setup import make_stream, open_run_images
+from transil.engine.transforms import eval_transform
+from transil.errors import TransilError
+from transil.files import read_json
+from transil.methods.base import Context, Method
+from transil.methods.registry import METHODS, family_of
+from transil.nets import build_net
+from transil.schedule import Schedule
+
+
+class Model(nn.Module):
+    """The model of one state: from pixels to the raw scores of the classes seen so far.
+
+    `class_names` are those of the columns, `size` the pixels an image must have; `read` makes them.
+    It stays on the device it was loaded to, and in evaluation mode.
+    """
+
+    def __init__(
+        self, run: RunFolder, state: int, method: str | None, device: torch.device
+    ) -> None:
+        super().__init__()
+        record = run.record()
+        self.config = config = RunConfig.from_dict(record["config"], str(run.path))
+        known = _label_map(run)
+        self.schedule = Schedule.from_json(known["schedule"])
+        self.state = self.schedule.check_state(state)
+        checkpoint = Checkpoint.load(run.state_path(self.state))
+        self.method = _method(run, config, method)
+        self.net = build_net(
+            config.net.body,
+            self.method.head,
+            self.schedule.seen[-1],
+            last_relu=bool(config.net.last_relu),
+        )
+        tensors = checkpoint.tensors
+        self.net.load_state_dict(
+            {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
+        )
+        self.net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.context = Context(self.schedule, device)
+        self.context.enter(self.state, config.init_seed, _no_training_images)
+        for name, value in tensors.items():
+            if name.startswith("kept."):
+                self.context.keep(name.removeprefix("kept."), value)
+        columns = self.schedule.columns(self.state)
+        self.class_names = tuple(str(label["class"]) for label in known["labels"][:columns])
+        self.size = int(record["data"]["pixels"])
+        self.transform = eval_transform(config.train, self.size)
+        self.normalise = Normalise(_statistics(known, config), device)
+        self.device = device
+        self.requires_grad_(False).eval()
+
+    def read(self, files: Iterable[str | os.PathLike[str]]) -> Pixels:
+        """Image files as the training saw them: uint8 (n, size, size, 3)."""
+        rule = check_rule(self.config.data.rule)
+        made = []
+        for file in files:
+            try:
+                made.append(decode(Path(file), self.size, rule))
+            except UnreadableImage as error:
+                raise TransilError(f"{file}: {error}") from None
+        return np.stack(made) if made else np.zeros((0, self.size, self.size, 3), dtype=np.uint8)
+
+    def forward(self, pixels: Pixels | torch.Tensor) -> torch.Tensor:
+        """Raw scores (n, classes seen) of uint8 pixels (n, size, size, 3), on the model's device."""
+        images: Any = torch.as_tensor(pixels, device=self.device)
+        if images.dtype != torch.uint8 or images.shape[1:] != (self.size, self.size, 3):
+            raise TransilError(
+                f"pixels: expected uint8 of shape (n, {self.size}, {self.size}, 3), not "
+                f"{images.dtype} of {tuple(images.shape)}; Model.read makes them from files"
+            )
+        outputs = self.net(self.normalise(self.transform.apply(images, {})))
+        return self.method.scores(outputs, self.context)[:, : len(self.class_names)]
+
+
+def load_model(
+    run: str | os.PathLike[str],
+    state: int | None = None,
+    *,
+    method: str | None = None,
+    device: str = "cpu",
+) -> Model:
+    """The model of a run after a state (default: the last finished one).
+
+    `method` chooses between those that share a training: a run of FT also is FT+ and SIW.
+    """
+    folder = RunFolder(run)
+    if not (folder.path / RECORD).exists():
+        raise TransilError(f"{run}: not the folder of a training (there is no {RECORD} in it)")
+    finished = folder.finished()
+    if state is None and finished:
+        state = finished
+    if state is None or not folder.state_path(state).exists():
+        there = f"1 to {finished}" if finished else "none"
+        raise TransilError(
+            f"{run}: no model of state {state or 1}; finished states: {there}; let the training go on"
+        )
+    return Model(folder, state, method, torch.device(device))
+
+
+def _method(run: RunFolder, config: RunConfig, name: str | None) -> Method:
+    trained = METHODS.find(config.method)(**config.settings)
+    family = {method.name: method for method in family_of(trained)}
+    if name is not None and name not in family:
+        raise TransilError(f"{run.path}: its scores are of {', '.join(family)}, not '{name}'")
+    return family[name or config.method]
+
+
+def _label_map(run: RunFolder) -> dict[str, Any]:
+    path = run.path / "label-map.json"
+    known = read_json(path)
+    if not isinstance(known, dict) or not {"schedule", "labels"} <= set(known):
+        raise TransilError(f"{path}: not a label map")
+    return known
+
+
+def _statistics(known: dict[str, Any], config: RunConfig) -> Statistics:
+    """Of the colours, as training normalised them; runs of early versions do not say."""
+    colours = known.get("colours")
+    if isinstance(colours, dict):
+        return Statistics(tuple(colours["mean"]), tuple(colours["std"]))
+    return make_stream(config, open_run_images(config)).statistics
+
+
+def _no_training_images() -> Any:
+    raise TransilError("the training images are not at hand here")

@@ -1,0 +1,111 @@
+"""Trained models on new images: the scores are those of the run, through files and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from support import run_here
+from transil import ScoreStore, TransilError, fit
+from transil.engine import RunFolder, load_model, resolve, train
+from transil.engine.setup import make_stream, open_run_images
+from transil.synthetic import biased_scores
+
+IMAGES = "formula:strokes?classes=6&train=12&test=4&size=16"
+
+
+@pytest.fixture(scope="module", params=["ft", "lucir", "lwf"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    config = resolve(
+        recipe=f"{request.param}-tiny",
+        overrides=[{"data": {"path": IMAGES, "states": 3}, "train": {"epochs": 1}}],
+    )
+    return train(config, tmp_path_factory.mktemp("runs") / request.param)
+
+
+def pixels_of(run: RunFolder, state: int) -> np.ndarray:
+    """The test images of a state, in the order of its scores."""
+    config = load_model(run.path, 1).config
+    stream = make_stream(config, open_run_images(config))
+    for number in range(1, state + 1):
+        images = stream.enter(number).test
+    return images.read()
+
+
+def test_scores_are_those_of_the_run(run: RunFolder) -> None:
+    for folder in sorted((run.path / "scores").iterdir()):
+        store = ScoreStore.open(folder)
+        for state in (1, 2, 3):
+            model = load_model(run.path, state, method=store.method)
+            assert len(model.class_names) == 2 * state
+            assert not any(p.requires_grad for p in model.parameters())
+            found = model(pixels_of(run, state))
+            expected = store.get("test", state).scores
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-4)
+    assert load_model(run.path).state == 3
+
+
+def test_a_run_that_does_not_know_its_colours(run: RunFolder) -> None:
+    """As early versions wrote them: the images tell."""
+    path = run.path / "label-map.json"
+    before = path.read_text()
+    pixels = pixels_of(run, 2)
+    expected = load_model(run.path, 2)(pixels)
+    known = json.loads(before)
+    del known["colours"]
+    try:
+        path.write_text(json.dumps(known))
+        torch.testing.assert_close(load_model(run.path, 2)(pixels), expected)
+    finally:
+        path.write_text(before)
+
+
+def test_predict(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "photos" / "more").mkdir(parents=True)
+    pixels = pixels_of(run, 3)
+    files = ["photos/b.png", "photos/more/a.png"]
+    for file, image in zip(files, pixels, strict=False):
+        Image.fromarray(image).save(tmp_path / file)
+    model = load_model(run.path)
+    done = run_here("predict", run.path, "photos", "--json", "--top", "2", cwd=tmp_path)
+    found = json.loads(done.stdout)["images"]
+    assert [row["image"] for row in found] == files
+    scores = model(pixels[:2])
+    best = [model.class_names[i] for i in scores.argmax(1)]
+    assert [row["classes"][0]["class"] for row in found] == best
+    assert [len(row["classes"]) for row in found] == [2, 2]
+    bank = fit(biased_scores("6/3", images_per_class=20))
+    bank.save(tmp_path / "bank.json")
+    words: list[str | Path] = ["predict", run.path, *files, "--bank", "bank.json", "--csv"]
+    done = run_here(*words, cwd=tmp_path)
+    assert "its scores are from" in done.stderr  # of another method
+    data = bank.to_json() | {"method": model.method.name}
+    (tmp_path / "bank.json").write_text(json.dumps(data))
+    rows = list(csv.DictReader(run_here(*words, cwd=tmp_path).stdout.splitlines()))
+    corrected = bank.correct(scores, 3)
+    assert len(rows) == 6
+    assert float(rows[0]["score"]) == pytest.approx(float(corrected[0].max()), abs=1e-3)
+    assert best[0] in run_here("predict", run.path, files[0], cwd=tmp_path).stdout
+
+
+def test_mistakes(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.png").write_text("no image")
+    for words, says in (
+        ([run.path, "text.png"], "text.png: cannot be decoded"),
+        ([run.path, "empty"], "empty: no images in this folder"),
+        ([run.path, "text.png", "--state", "7"], "no model of state 7; finished states: 1 to 3"),
+        ([run.path, "text.png", "--method", "icarl"], "not 'icarl'"),
+        (["empty", "text.png"], "empty: not the folder of a training"),
+    ):
+        done = run_here("predict", *words, cwd=tmp_path)
+        assert done.returncode == 2
+        assert says in done.stderr
+    with pytest.raises(TransilError, match=r"expected uint8 of shape \(n, 16, 16, 3\), not"):
+        load_model(run.path)(torch.zeros(1, 3, 16, 16))
