@@ -258,6 +258,16 @@ def test_two_processes_share_every_batch() -> None:
             assert one == a + b
 
 
+@pytest.mark.parametrize(("world", "rows"), [(1, 30), (4, 32)])
+def test_a_batch_is_no_larger_than_the_largest_state(world: int, rows: int) -> None:
+    feeds = [feed_of(numbered(40), batch_size=4096, share=(rank, world)) for rank in range(world)]
+    batches = [drain(feed) for feed in feeds]
+    assert all(len(part) == 1 for part in batches)
+    assert sum(len(part[0][0]) for part in batches) == rows  # room for 30, in equal shares
+    counted = [s for part in batches for s in part[0][2] if s]
+    assert counted == pytest.approx([1 / 20] * 20)
+
+
 def test_a_feed_does_not_outlive_its_state() -> None:
     stream = numbered(40)
     feed = feed_of(stream)

@@ -26,7 +26,7 @@ class Feed:
     - `share`: (rank, world): this process takes its share of the rows of each global batch;
     - `budget`: bytes of images kept on the device; with more they are streamed from the map.
 
-    A batch always has `batch_size` rows; the last of an epoch is filled up with the first images
+    A batch always has `batch_size` rows, or as many as the largest state has; the last of an epoch is filled up with the first images
     of the epoch, which count nothing (`weight` 0).
     """
 
@@ -44,7 +44,9 @@ class Feed:
         budget: int | None = None,
     ) -> None:
         self.transform, self.seed, self.device = transform, seed, device
-        self.batch_size, (self.rank, world) = batch_size, share
+        self.rank, world = share
+        # Rows that count nothing cost as much as others: none more than the largest state needs.
+        self.batch_size = batch_size = min(batch_size, world * max(2, -(-capacity // world)))
         self.local = batch_size // world
         self.normalise = Normalise(statistics, device)
         most = -(-capacity // batch_size)
