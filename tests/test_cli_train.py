@@ -29,6 +29,8 @@ def test_a_run_from_images_to_a_bank(tmp_path: Path) -> None:
     done = run_transil(*words("ft-tiny", folder, "--role", "reference"))
     assert done.returncode == 0, done.stderr
     assert "state 3/3, epoch 2/2" in done.stderr
+    for state in evaluate(folder).states[:2]:  # told as soon as they are finished
+        assert f"state {state.state}/3: accuracy {100 * state.accuracy:.2f} %" in done.stderr
     for name in ("ft", "ft+", "siw"):
         assert f"{name}, test images" in done.stdout
         assert ScoreStore.open(folder / "scores" / name).require("val") == (1, 2, 3)

@@ -20,6 +20,7 @@ from transil.cli.output import (
 )
 from transil.cli.scores import told_absent
 from transil.errors import TransilError
+from transil.scores import ScoreStore
 
 if TYPE_CHECKING:
     from transil.engine.run_folder import RunFolder
@@ -102,7 +103,7 @@ def train_command(
             left = images.classes - sum(groups)
             note(f"note: {left} of the {images.classes} classes are in no group and left out")
     with progress_bar(1.0) as update:
-        run = train(config, output, images=images, tell=_Teller(update))
+        run = train(config, output, images=images, tell=_Teller(update, output))
     if main:
         _report(run, as_json)
 
@@ -121,12 +122,14 @@ def _groups(states: int | None, schedule: str | None) -> dict[str, Any]:
 
 
 class _Teller:
-    """Shows where a run is: a bar on a terminal, a line per state elsewhere."""
+    """Shows where a run is: a bar on a terminal, a line per state elsewhere; and what it has learned."""
 
-    def __init__(self, update: Any) -> None:
-        self.update = update
+    def __init__(self, update: Any, run: Path) -> None:
+        self.update, self.run = update, run
 
     def __call__(self, progress: Progress) -> None:
+        if progress.loss is None and progress.state > 1:  # the state before is finished
+            self._finished(progress.state - 1, progress.states)
         speed = progress.images / max(progress.seconds, 1e-9)
         text = f"state {progress.state}/{progress.states}, epoch {progress.epoch}/{progress.epochs}"
         if progress.loss is not None:
@@ -135,12 +138,20 @@ class _Teller:
         if not stderr.is_terminal and progress.epoch == progress.epochs:
             note(text)
 
+    def _finished(self, state: int, states: int) -> None:
+        store = ScoreStore.open(self.run)
+        if state in store.states("test"):
+            data = store.get("test", state)
+            right = float((data.scores.argmax(axis=1) == data.columns).mean())
+            note(
+                f"state {state}/{states}: accuracy {percent(right)} % on test images of all classes so far"
+            )
+
 
 def _report(run: RunFolder, as_json: bool) -> None:
     """Accuracies of all stores of a finished run."""
     from transil.engine.run_folder import TIMES
     from transil.evaluation import evaluate
-    from transil.scores import ScoreStore
 
     found = {path.name: path for path in sorted((run.path / "scores").iterdir())}
     results, split = {}, "test"

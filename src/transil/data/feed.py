@@ -26,8 +26,8 @@ class Feed:
     - `share`: (rank, world): this process takes its share of the rows of each global batch;
     - `budget`: bytes of images kept on the device; with more they are streamed from the map.
 
-    A batch always has `batch_size` rows, or as many as the largest state has; the last of an epoch is filled up with the first images
-    of the epoch, which count nothing (`weight` 0).
+    A batch always has `batch_size` rows, or as many as the largest state has; the last of an epoch
+    is filled up with the first images of the epoch, which count nothing (`weight` 0).
     """
 
     def __init__(
