@@ -143,9 +143,7 @@ class _Teller:
         if state in store.states("test"):
             data = store.get("test", state)
             right = float((data.scores.argmax(axis=1) == data.columns).mean())
-            note(
-                f"state {state}/{states}: accuracy {percent(right)} % on test images of all classes so far"
-            )
+            note(f"state {state}/{states}: accuracy {percent(right)} % on test images so far")
 
 
 def _report(run: RunFolder, as_json: bool) -> None:
