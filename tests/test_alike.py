@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from test_interop import write_released_bank
 from transil import ScoreStore, TransilError, evaluate, fit, transfer
 from transil.errors import ScoreScaleWarning
+from transil.interop.dkt import import_bank
 from transil.synthetic import biased_scores
 
 
@@ -36,6 +39,15 @@ def test_references_of_another_scale_are_told() -> None:
         warnings.simplefilter("error")
         fit([changed(1), changed(2, 1.5)])
         transfer(two)
+
+
+def test_references_of_unknown_scale_are_taken(tmp_path: Path) -> None:
+    unknown = import_bank(write_released_bank(tmp_path / "bic", 3), classes=12)
+    other = import_bank(tmp_path / "bic", classes=12, name="again")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(transfer([unknown]).references) == 1
+        assert len(transfer([unknown, other]).references) == 2
 
 
 def test_probabilities_are_not_fitted_as_raw_scores() -> None:

@@ -78,6 +78,10 @@ def test_a_layer_does_what_the_bank_does(correction: Correction, dtype: torch.dt
         assert layer(scores[0]).dtype == dtype
         assert set(layer.state_dict()) == {"scale", "shift"}
         assert not list(layer.parameters())
+    exact = layer.scale.clone()
+    assert torch.equal(layer.to(torch.bfloat16).half().scale, exact)  # not rounded with a model
+    assert layer.to("meta").scale.is_meta
+    layer = bank.layer(state)
     whole = torch.compile(layer, backend="eager", fullgraph=True)
     torch.testing.assert_close(whole(scores), layer(scores))
 

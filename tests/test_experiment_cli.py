@@ -15,7 +15,7 @@ from test_experiment import SMALL, plan_of, recipe
 from transil.cli.app import run
 from transil.cli.experiments import MANY, _show_results
 from transil.data import Images, ImageSplit
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.experiment.overlap import same_names, shared_classes
 from transil.experiment.plan import make_plan
 from transil.experiment.recipe import load_experiment
@@ -71,11 +71,14 @@ def test_sets_of_other_sizes_are_refused_before_any_training(tmp_path: Path) -> 
         make_plan(load_experiment(str(path)), tmp_path / "results")
 
 
-def test_settings_under_a_misspelt_name_are_refused(tmp_path: Path) -> None:
+def test_settings_under_a_misspelt_name_are_told(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text(SMALL.split("sets:")[0] + "sets: {leafs: {order: label}, other: {}}\n")
     changes = {"references": ["leaves", "a"], "targets": ["c"]}
-    with pytest.raises(TransilError, match="settings of 'leafs'.*did you mean 'leaves'"):
+    with (
+        pytest.warns(DataWarning, match="settings of 'leafs'.*none of 'leaves'; is it misspelt"),
+        pytest.raises(TransilError, match="leaves: no such folder"),
+    ):
         make_plan(load_experiment(str(path), changes), tmp_path / "results")
 
 

@@ -213,6 +213,9 @@ def test_tensors_that_are_no_scores(tmp_path: Path) -> None:
     torch.save([torch.zeros(1)], tmp_path / "list.pt")
     with pytest.raises(TransilError, match="expected a dictionary of tensors"):
         numpy_files.import_scores(tmp_path / "list.pt")
+    torch.save({"scores_val_1": [[1.0], [1.0, 2.0]]}, tmp_path / "ragged.pt")
+    with pytest.raises(TransilError, match="scores_val_1 is a list; expected a tensor"):
+        numpy_files.import_scores(tmp_path / "ragged.pt")
     folder = write_numpy_folder(unequal_store(), tmp_path / "x")
     torch.save(torch.zeros(1, 50), folder / "scores_val_1.pt")
     with pytest.raises(TransilError, match="scores_val_1 is there twice"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from PIL import Image
 from support import run_here
 from transil import ScoreStore, TransilError, fit
 from transil.engine import RunFolder, load_model, resolve, train
+from transil.engine.checkpoint import Checkpoint
 from transil.engine.setup import make_stream, open_run_images
 from transil.synthetic import biased_scores
 
@@ -66,6 +68,39 @@ def test_a_run_that_does_not_know_its_colours(run: RunFolder) -> None:
         path.write_text(before)
 
 
+def test_a_model_does_not_change(run: RunFolder) -> None:
+    """A network around it may be trained and cast; its statistics and precision stay."""
+    model, pixels = load_model(run.path, 2), pixels_of(run, 2)
+    before = model(pixels)
+    around = torch.nn.ModuleList([model]).train()
+    torch.testing.assert_close(model(pixels), before)
+    torch.testing.assert_close(model(pixels), before)  # no statistics were moved by the first
+    for move in (around.half, lambda: around.to("meta")):
+        with pytest.raises(TransilError, match="give load_model the device"):
+            move()
+
+
+@pytest.mark.parametrize("broken", ["labels", "colours", "pixels", "net"])
+def test_damaged_files_are_told(run: RunFolder, tmp_path: Path, broken: str) -> None:
+    folder = Path(shutil.copytree(run.path, tmp_path / "run"))
+    name = "run.json" if broken == "pixels" else "label-map.json"
+    data = json.loads((folder / name).read_text())
+    if broken == "labels":
+        data["labels"].pop()
+    elif broken == "colours":
+        del data["colours"]["std"]
+    elif broken == "pixels":
+        del data["data"]["pixels"]
+    else:
+        path = RunFolder(folder).state_path(3)
+        found = Checkpoint.load(path)
+        found.tensors.pop(next(k for k in found.tensors if k.startswith("net.")))
+        found.save(path)
+    (folder / name).write_text(json.dumps(data))
+    with pytest.raises(TransilError, match=r"damaged|not the network of this run"):
+        load_model(folder)
+
+
 def test_predict(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "photos" / "more").mkdir(parents=True)
     pixels = pixels_of(run, 3)
@@ -85,10 +120,12 @@ def test_predict(run: RunFolder, tmp_path: Path) -> None:
     words: list[str | Path] = ["predict", run.path, *files, "--bank", "bank.json", "--csv"]
     done = run_here(*words, cwd=tmp_path)
     assert "its scores are from" in done.stderr  # of another method
+    assert run_here(*words, "--any-method", cwd=tmp_path).returncode == 0
     data = bank.to_json() | {"method": model.method.name}
     (tmp_path / "bank.json").write_text(json.dumps(data))
     rows = list(csv.DictReader(run_here(*words, cwd=tmp_path).stdout.splitlines()))
     corrected = bank.correct(scores, 3)
+    assert "2 rows do not tell the scale" in run_here(*words, "--rescale", cwd=tmp_path).stderr
     assert len(rows) == 6
     assert float(rows[0]["score"]) == pytest.approx(float(corrected[0].max()), abs=1e-3)
     assert best[0] in run_here("predict", run.path, files[0], cwd=tmp_path).stdout
@@ -100,12 +137,22 @@ def test_mistakes(run: RunFolder, tmp_path: Path) -> None:
     for words, says in (
         ([run.path, "text.png"], "text.png: cannot be decoded"),
         ([run.path, "empty"], "empty: no images in this folder"),
-        ([run.path, "text.png", "--state", "7"], "no model of state 7; finished states: 1 to 3"),
+        (
+            [run.path, "text.png", "--state", "7"],
+            "state 7 does not exist; this schedule has the states 1 to 3",
+        ),
         ([run.path, "text.png", "--method", "icarl"], "not 'icarl'"),
         (["empty", "text.png"], "empty: not the folder of a training"),
+        ([run.path, "text.png", "--device", "foo"], "device is 'foo'"),
+        ([run.path, "text.png", "--rescale"], "--rescale goes with --bank"),
     ):
         done = run_here("predict", *words, cwd=tmp_path)
         assert done.returncode == 2
         assert says in done.stderr
+    for state, says in ((0, "state 0 does not exist"), ("2", "a state is a whole number")):
+        with pytest.raises(TransilError, match=says):
+            load_model(run.path, state)  # type: ignore[arg-type]
+    with pytest.raises(TransilError, match="device is 'tpu'; write auto"):
+        load_model(run.path, device="tpu")
     with pytest.raises(TransilError, match=r"expected uint8 of shape \(n, 16, 16, 3\), not"):
         load_model(run.path)(torch.zeros(1, 3, 16, 16))

@@ -13,6 +13,7 @@ import torch
 
 from support import UNEQUAL, unequal_store
 from transil import ScoreStore, TransilError, evaluate
+from transil.correction.bank import measured_scales
 from transil.errors import DataWarning
 from transil.files import atomic_file, read_json, write_json
 
@@ -153,9 +154,12 @@ def test_an_unfinished_store_is_evaluated_as_far_as_it_goes() -> None:
     for state in (1, 2, 3):
         data = whole.get("test", state)
         begun.put("test", state, data.scores, data.labels)
-    with pytest.warns(DataWarning, match="has the states 1 to 3 of 5; averages are over those"):
+    with pytest.warns(DataWarning, match="has the states 1 to 3 of 5, and no others are judged"):
         found = evaluate(begun)
     assert [s.accuracy for s in found.states] == [s.accuracy for s in evaluate(whole).states[:3]]
+    assert sorted(measured_scales(begun)) == [2, 3]
+    with pytest.raises(TransilError, match="no split 'tset'"):
+        measured_scales(begun, "tset")
     gap = ScoreStore.from_arrays({"test": {3: (data.scores, data.labels)}}, whole.schedule)
     with pytest.raises(TransilError, match="lacks state 1"):
         evaluate(gap)

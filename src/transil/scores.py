@@ -260,9 +260,10 @@ class ScoreStore:
             )
         missing = sorted(set(range(1, self.schedule.states + 1)) - set(states))
         if unfinished and missing and missing[0] > states[-1]:
+            there = f"the states 1 to {states[-1]}" if len(states) > 1 else "state 1"
             warnings.warn(
-                f"{self.name}: split '{split}' has the states 1 to {states[-1]} of "
-                f"{self.schedule.states}; averages are over those",
+                f"{self.name}: split '{split}' has {there} of {self.schedule.states}, and no others "
+                "are judged",
                 DataWarning,
                 stacklevel=3,
             )

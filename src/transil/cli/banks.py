@@ -27,7 +27,7 @@ from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
 from transil.correction.shipped import load_bank, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.files import check_output
+from transil.files import check_output, told
 from transil.scores import ScoreStore
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
@@ -301,12 +301,12 @@ def _check_bank_output(path: Path) -> None:
     """An error where no bank can be written, or something that is no bank would be overwritten."""
     check_output(path)
     if path.exists() and path.stat().st_size:
-        try:
-            Bank.load(path)
-        except TransilError:
+        with told(f"cannot read {path}"), open(path, "rb") as file:
+            start = file.read(1000)  # what else lies there may be huge
+        if b'"transil-bank"' not in start:
             raise TransilError(
                 f"{path}: this file is there and is not a bank; remove it, or give another name"
-            ) from None
+            )
 
 
 def _note_turned(pairs: Mapping[int, Pairs], whose: str = "") -> None:
@@ -317,8 +317,8 @@ def _note_turned(pairs: Mapping[int, Pairs], whose: str = "") -> None:
     if turned:
         more = f" and {len(turned) - 1} more" if len(turned) > 1 else ""
         note(
-            f"note: {whose}alpha is not above 0 ({turned[0]}{more}), so the best score of that group "
-            "becomes its worst: the scores hardly tell its classes apart. More validation images "
+            f"note: {whose}alpha is not above 0 ({turned[0]}{more}), so the scores of that group are "
+            "turned around or made equal: they hardly tell its classes apart. More validation images "
             "help, or the mean of several references"
         )
 

@@ -16,7 +16,6 @@ from transil.scores import ScoreStore
 if TYPE_CHECKING:
     import torch
 
-    from transil.correction.bank import Bank
     from transil.engine.model import Model
 
 TOGETHER = 256  # images
@@ -39,8 +38,14 @@ def predict(
     method: Annotated[
         str | None, typer.Option(help="Of those that share a training: ft, ft+ or siw.")
     ] = None,
+    any_method: Annotated[
+        bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
+    ] = False,
+    rescale: Annotated[
+        bool, typer.Option("--rescale", help="Bring the bank to the scale of these scores.")
+    ] = False,
     top: Annotated[int, typer.Option(min=1, help="How many classes for each image.")] = 3,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per image and class.")] = False,
 ) -> None:
@@ -59,20 +64,20 @@ def predict(
 
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
+    if rescale and bank is None:
+        raise TransilError("--rescale goes with --bank")
     model = load_model(run, state, method=method, device=device)
     correction = None if bank is None else load_bank(bank)
     if correction is not None:
         named = ScoreStore.from_arrays(
             {}, model.schedule, method=model.method.name, dataset=str(run)
         )
-        correction.check_store(named)
+        correction.check_store(named, same_method=not any_method)
     files = list(_files(images))
-    found: list[dict[str, Any]] = []
-    with progress_bar(len(files)) as update:
-        for start in range(0, len(files), TOGETHER):
-            part = files[start : start + TOGETHER]
-            found += _best(part, _scores(model, correction, part), model.class_names, top)
-            update(start + len(part), f"{start + len(part)} images")
+    scores = _scores(model, files)
+    if correction is not None:
+        scores = correction.correct(scores, model.state, rescale=rescale)
+    found = _best(files, scores, model.class_names, top)
     if as_json:
         print_json({"state": model.state, "method": model.method.name, "images": found})
     elif as_csv:
@@ -101,9 +106,17 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from (path / name for name in below)
 
 
-def _scores(model: Model, bank: Bank | None, files: Sequence[Path]) -> torch.Tensor:
-    scores: torch.Tensor = model(model.read(files)).cpu()
-    return scores if bank is None else bank.correct(scores, model.state)
+def _scores(model: Model, files: Sequence[Path]) -> torch.Tensor:
+    """Raw scores (n, classes), on the CPU."""
+    import torch
+
+    parts = []
+    with progress_bar(len(files)) as update:
+        for start in range(0, len(files), TOGETHER):
+            part = files[start : start + TOGETHER]
+            parts.append(model(model.read(part)).cpu())
+            update(start + len(part), f"{start + len(part)} images")
+    return torch.cat(parts)
 
 
 def _best(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from transil.cli.output import (
 )
 from transil.correction.bank import Bank, measured_scales
 from transil.correction.shipped import load_bank
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.evaluation import evaluate
 from transil.metrics import Metrics
 from transil.registry import nearest
@@ -80,6 +81,8 @@ def import_scores(
     from transil.interop import dkt, numpy_files
 
     if form is None:
+        if not source.exists():
+            raise TransilError(f"{source}: no such folder or file")
         form = "numpy" if numpy_files.is_ours(source) else "dkt"
     if form not in FORMATS:
         raise TransilError(f"--format '{form}' is unknown; {nearest(form, FORMATS)}")
@@ -164,9 +167,11 @@ def evaluate_command(
         one.check_store(opened, same_method=not any_method)
         if rescale:
             banks[name] = one = one.at_scale(measured_scales(opened, split))
-        results["corrected" if len(banks) == 1 else name] = evaluate(
-            opened, one, split=split, topk=(topk,), same_method=not any_method
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # of states to come: told already
+            results["corrected" if len(banks) == 1 else name] = evaluate(
+                opened, one, split=split, topk=(topk,), same_method=not any_method
+            )
         if one.transfer.how == "oracle":
             note(f"note: {name} is an oracle, chosen on test labels: an upper bound")
     told_absent(results["raw"], split)
@@ -358,7 +363,9 @@ def _print_several(
 def _values(metrics: Metrics, topk: int) -> dict[str, float]:
     last = metrics.states[-1]
     return {
-        "average incremental accuracy (states 2..S)": metrics.average_incremental_accuracy,
+        f"average incremental accuracy (states 2..{metrics.states[-1].state})": (
+            metrics.average_incremental_accuracy
+        ),
         "  the same with the first state": metrics.average_incremental_accuracy_with_first,
         "  the same as mean of groups": metrics.average_incremental_accuracy_group_mean,
         f"  the same, top-{topk}": metrics.average_incremental_topk[topk],

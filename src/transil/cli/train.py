@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -139,9 +140,8 @@ class _Teller:
             note(text)
 
     def _finished(self, state: int, states: int) -> None:
-        store = ScoreStore.open(self.run)
-        if state in store.states("test"):
-            data = store.get("test", state)
+        with contextlib.suppress(TransilError):  # lost scores must not keep a run from going on
+            data = ScoreStore.open(self.run).get("test", state)
             right = float((data.scores.argmax(axis=1) == data.columns).mean())
             note(f"state {state}/{states}: accuracy {percent(right)} % on test images so far")
 

@@ -37,9 +37,10 @@ def check_alike(
 def check_scales(references: Sequence[Reference]) -> None:
     """Warn where scores of references that are averaged are of quite different size."""
     spread = {
-        r.name: statistics.median(r.scale.values()) for r in references if all(r.scale.values())
+        r.name: statistics.median(r.scale.values())
+        for r in references
+        if r.scale and all(r.scale.values())  # not all files know it
     }
-    spread = {name: value for name, value in spread.items() if value > 0}
     if len(spread) < 2:
         return
     small, large = (pick(spread, key=spread.__getitem__) for pick in (min, max))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,7 +16,8 @@ class CorrectionLayer(torch.nn.Module):
     """What a bank does in one state: scores (..., columns) to corrected ones of the same dtype.
 
     alpha and beta are buffers, one for each column: they move with the model and are part of its
-    state dict, and no optimiser changes them. Scores are not checked.
+    state dict, and no optimiser changes them. They stay in float32 where the model is cast to half
+    precision: its scores are corrected in float32 and rounded once. Scores are not checked.
     """
 
     scale: torch.Tensor
@@ -33,6 +34,13 @@ class CorrectionLayer(torch.nn.Module):
         """Corrected scores, the shape and dtype of `scores`."""
         dtype = torch.promote_types(scores.dtype, torch.float32)
         return affine(scores, self.scale.to(dtype), self.shift.to(dtype), self.centred)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> CorrectionLayer:
+        """What `to`, `cuda` and `half` call: the device changes, the precision does not."""
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = buffer.to(fn(buffer.new_empty(0)).device)
+        return self
 
     def extra_repr(self) -> str:
         return f"columns={len(self.scale)}, centred={self.centred}"

@@ -18,9 +18,9 @@ from transil.data.statistics import Statistics
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig
 from transil.engine.run_folder import RECORD, RunFolder
-from transil.engine.setup import make_stream, open_run_images
+from transil.engine.setup import find_device, make_stream, open_run_images
 from transil.engine.transforms import eval_transform
-from transil.errors import TransilError
+from transil.errors import TransilError, reason
 from transil.files import read_json
 from transil.methods.base import Context, Method
 from transil.methods.registry import METHODS, family_of
@@ -32,7 +32,7 @@ class Model(nn.Module):
     """The model of one state: from pixels to the raw scores of the classes seen so far.
 
     `class_names` are those of the columns, `size` the pixels an image must have; `read` makes them.
-    It stays on the device it was loaded to, and in evaluation mode.
+    It stays on the device it was loaded to, in float32 and in evaluation mode.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Model(nn.Module):
         self.config = config = RunConfig.from_dict(record["config"], str(run.path))
         known = _label_map(run)
         self.schedule = Schedule.from_json(known["schedule"])
-        self.state = self.schedule.check_state(state)
-        checkpoint = Checkpoint.load(run.state_path(self.state))
+        self.state = state
+        checkpoint = Checkpoint.load(run.state_path(state))
         self.method = _method(run, config, method)
         self.net = build_net(
             config.net.body,
@@ -53,9 +53,12 @@ class Model(nn.Module):
             last_relu=bool(config.net.last_relu),
         )
         tensors = checkpoint.tensors
-        self.net.load_state_dict(
-            {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
-        )
+        own = {k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")}
+        try:
+            self.net.load_state_dict(own)
+        except RuntimeError as error:
+            path = run.state_path(state)
+            raise TransilError(f"{path}: not the network of this run ({reason(error)})") from None
         self.net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.context = Context(self.schedule, device)
         self.context.enter(self.state, config.init_seed, _no_training_images)
@@ -64,11 +67,23 @@ class Model(nn.Module):
                 self.context.keep(name.removeprefix("kept."), value)
         columns = self.schedule.columns(self.state)
         self.class_names = tuple(str(label["class"]) for label in known["labels"][:columns])
+        if "pixels" not in record["data"]:
+            raise TransilError(f"{run.path / RECORD}: damaged record, 'data.pixels' is missing")
         self.size = int(record["data"]["pixels"])
         self.transform = eval_transform(config.train, self.size)
         self.normalise = Normalise(_statistics(known, config), device)
         self.device = device
         self.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> Model:
+        """It does not learn: evaluation mode stays, whatever a model around it does."""
+        return super().train(False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Model:
+        """What `to`, `cuda` and `half` call."""
+        raise TransilError(
+            "a model of a run stays as it was loaded; give load_model the device, and cast its scores"
+        )
 
     def read(self, files: Iterable[str | os.PathLike[str]]) -> Pixels:
         """Image files as the training saw them: uint8 (n, size, size, 3)."""
@@ -108,14 +123,14 @@ def load_model(
     if not (folder.path / RECORD).exists():
         raise TransilError(f"{run}: not the folder of a training (there is no {RECORD} in it)")
     finished = folder.finished()
-    if state is None and finished:
-        state = finished
-    if state is None or not folder.state_path(state).exists():
+    schedule = Schedule.from_json(_label_map(folder)["schedule"])
+    wanted = finished or 1 if state is None else schedule.check_state(state)
+    if wanted > finished:
         there = f"1 to {finished}" if finished else "none"
         raise TransilError(
-            f"{run}: no model of state {state or 1}; finished states: {there}; let the training go on"
+            f"{run}: no model of state {wanted}; finished states: {there}; let the training go on"
         )
-    return Model(folder, state, method, torch.device(device))
+    return Model(folder, wanted, method, find_device(device, "device"))
 
 
 def _method(run: RunFolder, config: RunConfig, name: str | None) -> Method:
@@ -129,9 +144,16 @@ def _method(run: RunFolder, config: RunConfig, name: str | None) -> Method:
 def _label_map(run: RunFolder) -> dict[str, Any]:
     path = run.path / "label-map.json"
     known = read_json(path)
-    if not isinstance(known, dict) or not {"schedule", "labels"} <= set(known):
-        raise TransilError(f"{path}: not a label map")
-    return known
+    try:
+        classes = Schedule.from_json(known["schedule"]).seen[-1]
+        whole = len([label["class"] for label in known["labels"]]) == classes
+        colours = known.get("colours") or {"mean": (0, 0, 0), "std": (1, 1, 1)}
+        whole = whole and all(len(colours[name]) == 3 for name in ("mean", "std"))
+    except (KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise TransilError(f"{path}: not a label map, or damaged; the training writes it again")
+    return dict(known)
 
 
 def _statistics(known: dict[str, Any], config: RunConfig) -> Statistics:

@@ -18,19 +18,19 @@ from transil.methods.registry import get_method
 from transil.nets.bodies import BODIES
 
 
-def find_device(name: str) -> torch.device:
-    """'auto' is a GPU where there is one."""
+def find_device(name: str, what: str = "engine.device") -> torch.device:
+    """'auto' is a GPU where there is one. Errors call the setting `what`."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise TransilError(f"engine.device is '{name}'; write auto, cpu, cuda or cuda:1") from None
+        raise TransilError(f"{what} is '{name}'; write auto, cpu, cuda or cuda:1") from None
     if device.type not in ("cpu", "cuda"):
-        raise TransilError(f"engine.device is '{name}'; write auto, cpu, cuda or cuda:1")
+        raise TransilError(f"{what} is '{name}'; write auto, cpu, cuda or cuda:1")
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device.type == "cuda" and (device.index or 0) >= found:
-        raise TransilError(f"engine.device is {name}, but torch finds {found} GPU(s) here")
+        raise TransilError(f"{what} is {name}, but torch finds {found} GPU(s) here")
     return device
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from transil.engine.config import RunConfig
 from transil.engine.recipes import resolve
 from transil.engine.run_folder import TIMES, RunFolder
 from transil.engine.setup import completed, find_device, make_stream
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.experiment.overlap import allowed_references, same_names, shared_classes
 from transil.experiment.recipe import Experiment, training_recipe
 from transil.files import digest, plain_name
@@ -132,11 +133,13 @@ def make_plan(
     folder = Path(folder).absolute()  # workers may live in another one
     # A recipe may know more sets than are used; a misspelt name would leave its set without settings.
     bare = [name for name in experiment.datasets if name not in experiment.sets]
-    for name in set(experiment.sets) - set(experiment.datasets):
+    for name in sorted(set(experiment.sets) - set(experiment.datasets)):
         if meant := difflib.get_close_matches(name, bare, 1):
-            raise TransilError(
+            warnings.warn(
                 f"{experiment.name}: 'sets' has settings of '{name}', which is neither a reference "
-                f"nor a target; did you mean '{meant[0]}'?"
+                f"nor a target, and none of '{meant[0]}'; is it misspelt?",
+                DataWarning,
+                stacklevel=2,
             )
     sets = {name: set_config(experiment, name) for name in experiment.datasets}
     images = {}

@@ -41,7 +41,7 @@ def import_scores(
     The method is taken from a folder name such as `logits_lucir_s10` where it is not given.
     """
     folder = _folder_with(
-        Path(path), SCORES, "logits_{val|tst}_{t}_{u}.ckpt (nor scores_SPLIT_STATE.npy)"
+        Path(path), SCORES, "logits_{val|tst}_{t}_{u}.ckpt (nor scores_SPLIT_STATE.npy or .pt)"
     )
     found: dict[str, dict[int, set[int]]] = {}
     for name in os.listdir(folder):

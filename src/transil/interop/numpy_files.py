@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import to_numpy
+from transil.arrays import is_torch, to_numpy
 from transil.errors import TransilError, reason
 from transil.files import told
 from transil.interop.torch_files import load_safely, load_tensor
@@ -114,6 +114,10 @@ def _arrays(source: Path) -> dict[str, NDArray[Any]]:
         if not isinstance(found, dict):
             raise TransilError(f"{source}: expected a dictionary of tensors scores_SPLIT_STATE")
         names = [name for name in found if isinstance(name, str) and ARRAY.fullmatch(name)]
+        for name in names:
+            if not is_torch(found[name]):
+                kind = type(found[name]).__name__
+                raise TransilError(f"{source}: {name} is a {kind}; expected a tensor")
         return {name: to_numpy(found[name]) for name in names}
     arrays: dict[str, NDArray[Any]] = {}
     for file in _files(source):
