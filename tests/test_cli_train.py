@@ -14,7 +14,7 @@ from support import ok, run_transil
 from transil import ScoreStore, evaluate
 from transil.cli.app import run
 from transil.cli.train import _Teller
-from transil.engine import RunFolder, load_recipe, recipe_names
+from transil.engine import Progress, RunFolder, load_recipe, recipe_names
 
 DATA = "formula:strokes?classes=6&train=20&test=6&size=16"
 
@@ -52,7 +52,7 @@ def test_a_run_from_images_to_a_bank(tmp_path: Path) -> None:
 
 def test_lost_scores_do_not_keep_a_run_from_going_on(tmp_path: Path) -> None:
     """What is told of the state before is not needed for the next."""
-    tell = _Teller(lambda share, text: None, tmp_path / "nowhere")
+    tell = _Teller(lambda *_: None, tmp_path / "nowhere")
     tell(
         Progress(state=2, states=3, epoch=0, epochs=1, loss=None, images=0, seconds=0.0, share=0.3)
     )

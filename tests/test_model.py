@@ -139,7 +139,7 @@ def test_mistakes(run: RunFolder, tmp_path: Path) -> None:
         ([run.path, "empty"], "empty: no images in this folder"),
         (
             [run.path, "text.png", "--state", "7"],
-            "state 7 does not exist; this schedule has the states 1 to 3",
+            "state 7 does not exist; this schedule has the",
         ),
         ([run.path, "text.png", "--method", "icarl"], "not 'icarl'"),
         (["empty", "text.png"], "empty: not the folder of a training"),

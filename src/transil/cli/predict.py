@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transil.cli.output import note, print_csv, print_json, print_table, progress_bar
+from transil.cli.scores import AnyMethod, Rescale
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.scores import ScoreStore
@@ -38,12 +39,8 @@ def predict(
     method: Annotated[
         str | None, typer.Option(help="Of those that share a training: ft, ft+ or siw.")
     ] = None,
-    any_method: Annotated[
-        bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
-    ] = False,
-    rescale: Annotated[
-        bool, typer.Option("--rescale", help="Bring the bank to the scale of these scores.")
-    ] = False,
+    any_method: AnyMethod = False,
+    rescale: Rescale = False,
     top: Annotated[int, typer.Option(min=1, help="How many classes for each image.")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,

@@ -31,6 +31,14 @@ from transil.scores import ScoreStore
 
 FORMATS = ("dkt", "numpy")
 
+# Options of all commands that correct.
+AnyMethod = Annotated[
+    bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
+]
+Rescale = Annotated[
+    bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this file."""
@@ -130,12 +138,8 @@ def evaluate_command(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the result: a .png, .svg or .pdf file.")
     ] = None,
-    any_method: Annotated[
-        bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
-    ] = False,
-    rescale: Annotated[
-        bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
-    ] = False,
+    any_method: AnyMethod = False,
+    rescale: Rescale = False,
 ) -> None:
     """Accuracy per state, averages and the accuracy matrix; raw, and corrected by a bank.
 
@@ -210,9 +214,7 @@ def correct(
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
-    rescale: Annotated[
-        bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
-    ] = False,
+    rescale: Rescale = False,
 ) -> None:
     """Correct the scores of one model: rows are images, columns the classes seen so far.
 
