@@ -74,6 +74,13 @@ def ok(*words: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def ok_here(*words: str | Path, cwd: Path | None = None) -> str:
+    """As `ok`, in this process."""
+    done = run_here(*words, cwd=cwd or Path.cwd())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def ship(
     folder: Path,
     name: str,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import UNEQUAL, ok, run_here, run_transil, unequal_store
+from support import UNEQUAL, ok, ok_here, run_here, run_transil, unequal_store
 from test_interop import write_numpy_folder, write_released_bank, write_released_layout
 from transil import ScoreStore, __version__, evaluate, load_bank
 from transil.cli.app import run
@@ -97,7 +97,7 @@ def test_the_issue_of_the_user(work: Path) -> None:
 def test_every_correction_with_every_solver(work: Path, correction: str, solver: str) -> None:
     path = work / f"{correction}-{solver}.json"
     few = [] if solver == "newton" else ["--epochs", "2"]
-    out = ok(
+    out = ok_here(
         "fit",
         work / "ref1",
         work / "ref2",
@@ -119,14 +119,16 @@ def test_every_correction_with_every_solver(work: Path, correction: str, solver:
 
 def test_fit_on_two_stores_is_fit_and_transfer(work: Path) -> None:
     for r in ("ref1", "ref2"):
-        ok("fit", work / r, "-o", work / f"only-{r}.json")
-    ok("transfer", work / "only-ref1.json", work / "only-ref2.json", "-o", work / "joined.json")
-    ok("fit", work / "ref1", work / "ref2", "-o", work / "together.json")
+        ok_here("fit", work / r, "-o", work / f"only-{r}.json")
+    ok_here(
+        "transfer", work / "only-ref1.json", work / "only-ref2.json", "-o", work / "joined.json"
+    )
+    ok_here("fit", work / "ref1", work / "ref2", "-o", work / "together.json")
     joined, together = load_bank(work / "joined.json"), load_bank(work / "together.json")
     assert joined.to_json()["references"] == together.to_json()["references"]
     for how in ("median", "mean"):
-        ok("transfer", work / "together.json", "--how", how, "-o", work / f"{how}.json")
-    ok(
+        ok_here("transfer", work / "together.json", "--how", how, "-o", work / f"{how}.json")
+    ok_here(
         "transfer",
         work / "together.json",
         "--how",
@@ -140,7 +142,7 @@ def test_fit_on_two_stores_is_fit_and_transfer(work: Path) -> None:
 
 
 def test_oracle_says_that_it_is_an_upper_bound(work: Path) -> None:
-    ok("fit", work / "ref1", work / "ref2", "-o", work / "both.json")
+    ok_here("fit", work / "ref1", work / "ref2", "-o", work / "both.json")
     done = run_transil(
         "transfer",
         work / "both.json",
@@ -161,7 +163,7 @@ def test_oracle_says_that_it_is_an_upper_bound(work: Path) -> None:
 
 
 def test_rescaling(work: Path) -> None:
-    ok("fit", work / "ref1", "-o", work / "s.json")
+    ok_here("fit", work / "ref1", "-o", work / "s.json")
     store = ScoreStore.open(work / "target")
     large = ScoreStore(store.schedule, method=store.method, dataset="large")
     for split, state in store:
@@ -171,7 +173,7 @@ def test_rescaling(work: Path) -> None:
     bank = load_bank(work / "s.json")
     expected = evaluate(store, bank, rescale=True).average_incremental_accuracy
     shown = json.loads(
-        ok("evaluate", work / "large", "--bank", work / "s.json", "--rescale", "--json")
+        ok_here("evaluate", work / "large", "--bank", work / "s.json", "--rescale", "--json")
     )
     found = shown["corrected"]["average_incremental_accuracy"]
     assert found == pytest.approx(expected, abs=1e-6)
@@ -208,9 +210,9 @@ def test_a_turned_group_is_told(tmp_path: Path) -> None:
 
 
 def test_show_and_compare(work: Path) -> None:
-    ok("fit", work / "ref1", work / "ref2", "-o", work / "a.json")
-    ok("fit", work / "ref1", "--penalty-beta", "0.1", "-o", work / "b.json")
-    text = ok("bank", "show", "a.json", cwd=work)
+    ok_here("fit", work / "ref1", work / "ref2", "-o", work / "a.json")
+    ok_here("fit", work / "ref1", "--penalty-beta", "0.1", "-o", work / "b.json")
+    text = ok_here("bank", "show", "a.json", cwd=work)
     for words in (
         "generated",
         "100 classes, 5 groups of 50, 10, 5, 1, 34",
@@ -225,14 +227,14 @@ def test_show_and_compare(work: Path) -> None:
     alpha = load_bank(work / "a.json").applied(5).alpha[0]
     assert f"{alpha:.4f}" in text
     one = load_bank(work / "a.json").reference("ref2").pairs[5].alpha[0]
-    assert f"{one:.4f}" in ok("bank", "show", work / "a.json", "--reference", "ref2")
-    shown = json.loads(ok("bank", "show", work / "a.json", "--json"))
+    assert f"{one:.4f}" in ok_here("bank", "show", work / "a.json", "--reference", "ref2")
+    shown = json.loads(ok_here("bank", "show", work / "a.json", "--json"))
     assert shown["5"]["alpha"][0] == alpha
-    text = ok("bank", "compare", work / "a.json", work / "b.json")
+    text = ok_here("bank", "compare", work / "a.json", work / "b.json")
     assert "penalty" in text
-    data = json.loads(ok("bank", "compare", work / "a.json", work / "b.json", "--json"))
+    data = json.loads(ok_here("bank", "compare", work / "a.json", work / "b.json", "--json"))
     assert data["states"][0]["beta_largest"] > 0
-    same = json.loads(ok("bank", "compare", work / "a.json", work / "a.json", "--json"))
+    same = json.loads(ok_here("bank", "compare", work / "a.json", work / "a.json", "--json"))
     assert same["facts"] == {}
     assert all(row["alpha_largest"] == 0 for row in same["states"])
 
@@ -241,7 +243,7 @@ def test_import_from_the_authors_layout(tmp_path: Path) -> None:
     store = unequal_store()
     write_released_layout(store, tmp_path / "logits_lucir_s5")
     write_released_bank(tmp_path / "bic_models_lucir_s5", 5)
-    ok(
+    ok_here(
         "import-scores",
         tmp_path / "logits_lucir_s5",
         "--format",
@@ -251,7 +253,7 @@ def test_import_from_the_authors_layout(tmp_path: Path) -> None:
         "--dataset",
         "toy",
     )
-    ok(
+    ok_here(
         "import-bank",
         tmp_path / "bic_models_lucir_s5",
         "--format",
@@ -266,13 +268,13 @@ def test_import_from_the_authors_layout(tmp_path: Path) -> None:
     read = ScoreStore.open(tmp_path / "run")
     assert (read.method, read.dataset) == ("lucir", "toy")
     assert read.fingerprint() == store.fingerprint()
-    assert "corrected" in ok("evaluate", tmp_path / "run", "--bank", tmp_path / "bank.json")
+    assert "corrected" in ok_here("evaluate", tmp_path / "run", "--bank", tmp_path / "bank.json")
 
 
 def test_import_from_numpy(tmp_path: Path) -> None:
     store = unequal_store()
     write_numpy_folder(store, tmp_path / "mine")
-    ok(
+    ok_here(
         "import-scores",
         tmp_path / "mine",
         "--format",
@@ -283,7 +285,7 @@ def test_import_from_numpy(tmp_path: Path) -> None:
         tmp_path / "run",
     )
     assert ScoreStore.open(tmp_path / "run").fingerprint() == store.fingerprint()
-    ok(
+    ok_here(
         "import-scores",
         tmp_path / "mine",
         "--format",
@@ -298,9 +300,9 @@ def test_import_from_numpy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_figures(work: Path, ending: str) -> None:
-    ok("fit", work / "ref1", "-o", work / "f.json")
+    ok_here("fit", work / "ref1", "-o", work / "f.json")
     for name in ("a", "b"):
-        ok(
+        ok_here(
             "evaluate",
             work / "target",
             "--bank",
@@ -336,7 +338,7 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
         text = capsys.readouterr().out
         assert "Example" in text
         assert f"  transil {' '.join(words)}" in text
-    assert ok("--version").strip() == f"transil {__version__}"
+    assert ok_here("--version").strip() == f"transil {__version__}"
 
 
 def test_tables_of_many_states_are_cut_to_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -350,11 +352,15 @@ def test_tables_of_many_states_are_cut_to_the_screen(capsys: pytest.CaptureFixtu
 
 def test_several_banks_stand_side_by_side(work: Path) -> None:
     for correction in ("adbic", "bic"):
-        ok("fit", work / "ref1", "--correction", correction, "-o", work / f"one-{correction}.json")
+        ok_here(
+            "fit", work / "ref1", "--correction", correction, "-o", work / f"one-{correction}.json"
+        )
     banks = ("--bank", "one-adbic.json", "--bank", "one-bic.json")
-    text = ok("evaluate", "target", *banks, cwd=work)
-    data = json.loads(ok("evaluate", "target", *banks, "--json", cwd=work))
-    rows = list(csv.DictReader(io.StringIO(ok("evaluate", "target", *banks, "--csv", cwd=work))))
+    text = ok_here("evaluate", "target", *banks, cwd=work)
+    data = json.loads(ok_here("evaluate", "target", *banks, "--json", cwd=work))
+    rows = list(
+        csv.DictReader(io.StringIO(ok_here("evaluate", "target", *banks, "--csv", cwd=work)))
+    )
     assert {row["scores"] for row in rows} == {"raw", "one-adbic.json", "one-bic.json"}
     for name in ("one-adbic.json", "one-bic.json"):
         expected = evaluate(work / "target", work / name)
@@ -370,7 +376,7 @@ def test_several_banks_stand_side_by_side(work: Path) -> None:
 
 
 def test_scores_are_not_written_over(work: Path) -> None:
-    ok("fit", work / "ref1", "-o", work / "w.json")
+    ok_here("fit", work / "ref1", "-o", work / "w.json")
     np.save(work / "mine.npy", np.zeros((5, 60), np.float32))
     before = (work / "mine.npy").read_bytes()
     done = run_transil("correct", "mine.npy", "--bank", "w.json", "-o", "./mine.npy", cwd=work)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from image_files import make_folder, make_parquet
-from support import ok, run_transil
+from support import ok, ok_here, run_transil
 
 
 @pytest.fixture(autouse=True)
@@ -32,18 +32,18 @@ def test_list(tmp_path: Path) -> None:
 
 def test_show(tmp_path: Path) -> None:
     make_folder(tmp_path / "set")
-    text = ok("data", "show", "set", cwd=tmp_path)
+    text = ok_here("data", "show", "set", cwd=tmp_path)
     for words in ("class0, class1, class2", "8 x 8 pixels", "train", "12", "set-sheet.png"):
         assert words in text
     assert (tmp_path / "set-sheet.png").stat().st_size > 1000
-    data = json.loads(ok("data", "show", "set", "--size", "4", "--json", cwd=tmp_path))
+    data = json.loads(ok_here("data", "show", "set", "--size", "4", "--json", cwd=tmp_path))
     assert data["size"] == 4
     assert data["counts"]["test"] == [2, 2, 2]
     assert len(data["mean"]) == 3
 
 
 def test_show_a_formula(tmp_path: Path) -> None:
-    text = ok(
+    text = ok_here(
         "data", "show", "formula:noise?classes=3&train=4&test=2", "--sheet", "n.png", cwd=tmp_path
     )
     assert "32 x 32 pixels" in text
@@ -52,18 +52,18 @@ def test_show_a_formula(tmp_path: Path) -> None:
 
 def test_convert_and_cache(tmp_path: Path) -> None:
     make_folder(tmp_path / "set")
-    assert "18 images of 4 px, 3 classes" in ok(
+    assert "18 images of 4 px, 3 classes" in ok_here(
         "data", "convert", "set", "out", "--size", "4", cwd=tmp_path
     )
-    assert "4 x 4 pixels" in ok("data", "show", "out", cwd=tmp_path)
-    ok("data", "show", "set", cwd=tmp_path)
-    listed = json.loads(ok("data", "cache", "--verify", "--json", cwd=tmp_path))
+    assert "4 x 4 pixels" in ok_here("data", "show", "out", cwd=tmp_path)
+    ok_here("data", "show", "set", cwd=tmp_path)
+    listed = json.loads(ok_here("data", "cache", "--verify", "--json", cwd=tmp_path))
     assert [entry["whole"] for entry in listed["entries"]] == [True]
     assert listed["entries"][0]["images"] == 18
-    assert "1 set(s), 0.0 MB" in ok("data", "cache", cwd=tmp_path)
-    assert "1 set(s) deleted" in ok("data", "cache", "--clear", cwd=tmp_path)
-    assert "0 set(s)" in ok("data", "cache", cwd=tmp_path)
-    ok("data", "show", "set", "--cache-dir", "here", cwd=tmp_path)
+    assert "1 set(s), 0.0 MB" in ok_here("data", "cache", cwd=tmp_path)
+    assert "1 set(s) deleted" in ok_here("data", "cache", "--clear", cwd=tmp_path)
+    assert "0 set(s)" in ok_here("data", "cache", cwd=tmp_path)
+    ok_here("data", "show", "set", "--cache-dir", "here", cwd=tmp_path)
     assert any((tmp_path / "here").iterdir())
 
 
