@@ -17,16 +17,17 @@ from transil import ScoreStore
 
 def within_groups(store: ScoreStore, split: str) -> float:
     """Between 0 and 1."""
-    found = []
+    states = []
     for state in store.require(split)[1:]:
         data, group = store.get(split, state), store.schedule.group_of_column(state)
+        groups = []
         for k in range(1, state + 1):
             columns = np.flatnonzero(group == k)
             rows = np.isin(data.columns, columns)
             best = columns[data.scores[rows][:, columns].argmax(axis=1)]
-            found.append((state, float((best == data.columns[rows]).mean())))
-    states = sorted({state for state, _ in found})
-    return float(np.mean([np.mean([x for s, x in found if s == state]) for state in states]))
+            groups.append((best == data.columns[rows]).mean())
+        states.append(np.mean(groups))
+    return float(np.mean(states))
 
 
 def main() -> None:

@@ -54,7 +54,9 @@ def fit_state(
     state = schedule.state_with(scores.shape[-1])
     data = checked_scores(scores, labels, schedule, state, f"state {state}")
     kind = get_correction(correction)
-    return get_solver(solver, **settings).fit(_problem(data, schedule, state, kind), previous)
+    return get_solver(solver, **settings).fit(
+        _problem(data, schedule, state, kind, f"state {state}"), previous
+    )
 
 
 def fit(
@@ -134,10 +136,7 @@ def _fit_reference(
         where = f"{store.name}, split '{split}', state {state}"
         if store.kind == "logit":
             check_raw(data.scores, where, "a bank is fitted on raw scores", correction.centred)
-        try:
-            problem = _problem(data, store.schedule, state, correction)
-        except TransilError as error:
-            raise TransilError(f"{store.name}, split '{split}', {error}") from None
+        problem = _problem(data, store.schedule, state, correction, where)
         progress = no_progress if watch is None else _told_to(watch, name, state)
         fitted = solver.fit(problem, pairs.get(state - 1), progress)
         pairs[state], records[state] = fitted.pairs, fitted.record
@@ -145,17 +144,19 @@ def _fit_reference(
     return Reference(name, pairs, records, scale, source=store.fingerprint())
 
 
-def _problem(data: StateScores, schedule: Schedule, state: int, correction: Correction) -> Problem:
+def _problem(
+    data: StateScores, schedule: Schedule, state: int, correction: Correction, where: str
+) -> Problem:
     largest = float(max(-data.scores.min(), data.scores.max()))
     if largest > LARGEST:
         raise TransilError(
-            f"state {state}: scores up to {largest:.1e} are too large to fit; scale them down"
+            f"{where}: scores up to {largest:.1e} are too large to fit; scale them down"
         )
     there = np.unique(schedule.group_of_column(state)[data.columns])
     gone = sorted(set(range(1, state + 1)) - set(there.tolist()))
     if gone:
         raise TransilError(
-            f"state {state}: no scores of images of group {', '.join(map(str, gone))}; a correction "
+            f"{where}: no scores of images of group {', '.join(map(str, gone))}; a correction "
             "is fitted on images of all classes seen so far, which a reference has "
             "(transil train --role reference) and a target has not"
         )
