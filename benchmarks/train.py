@@ -1,6 +1,6 @@
 """How fast training is, against the loops people usually write. Needs a GPU.
 
-    python benchmarks/train.py [--seconds 6] [--skip-loader] [--compile]
+    python benchmarks/train.py [--seconds 6] [--methods ft,lwf] [--parts loader,two,sizes] [--compile]
     python benchmarks/train.py --profile
 
 ResNet-18, batch 128, bfloat16, everything measured one after the other in one process, in the second
@@ -9,7 +9,8 @@ state (where LwF and LUCIR run their teacher):
 - `graph`: this engine, a step in a CUDA graph; `eager`: the same step without the graph;
 - `plain`: a loop over a set on the GPU, augmented there in batches, as in any tutorial;
 - `loader`: the same with a DataLoader, workers, and transforms image by image, from files or an array;
-- `two at once`: two runs of the engine side by side in one process.
+- `two at once`: two runs of the engine side by side in one process;
+- `compiled` (with `--compile`): this engine, the captured step compiled by torch.
 """
 
 from __future__ import annotations
@@ -265,63 +266,84 @@ def flops(body: str, size: int) -> float:
     return 3.0 * float(counter.get_total_flops())
 
 
+def words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def loaders(speeds: dict[str, float], seconds: float) -> None:
+    """The engine's speeds against plain loops with a DataLoader."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = {"PNG files": from_files(Path(folder)), "an array": PerImage()}
+        ways = ((0, False), (4, False), (8, False), (8, True))
+        for (name, source), (workers, keep) in itertools.product(sources.items(), ways):
+            speed = plain("ft", loader(source, workers, keep), seconds)
+            kept = ", kept between epochs" if keep else ""
+            ratios = ", ".join(f"{kind} is {ours / speed:.2f}x" for kind, ours in speeds.items())
+            print(f"ft     loader  {speed:9,.0f} images/s  {ratios} ({name}, {workers} workers{kept})",
+                  flush=True)  # fmt: skip
+
+
+def two_at_once(method: str, one: dict[str, float], seconds: float) -> None:
+    for kind, speed in one.items():
+        two = engine(method, seconds, runs=2, fuse=kind == "compiled")
+        print(f"{method:6} two at once, {kind:8} {two:9,.0f} images/s together, "
+              f"{two / speed:.3f}x one (goal 1.25)", flush=True)  # fmt: skip
+
+
+def sizes(small: float, seconds: float) -> None:
+    """Larger images and batches, and the share of the card's peak."""
+    big = engine("ft", seconds, kind="224")
+    print(f"ft     224 px  {big:9,.0f} images/s  (goal 11,000)")
+    print(f"ft     batch 512 {engine('ft', seconds, batch=512):9,.0f} images/s")
+    peak = PEAK.get(torch.cuda.get_device_name())
+    for name, speed, body, size in (
+        ("32 px", small, "resnet18-32", 32),
+        ("224 px", big, "resnet18-224", 224),
+    ):
+        rate = speed * flops(body, size)
+        share = f", {100 * rate / peak:.1f} % of the bf16 peak" if peak else ""
+        print(f"{name}: {rate / 1e12:.0f} TFLOP/s{share}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=6.0, help="per measurement")
-    parser.add_argument("--skip-loader", action="store_true")
+    parser.add_argument("--methods", type=words, default=list(GOALS))
+    parser.add_argument("--parts", type=words, default=["loader", "two", "sizes"])
     parser.add_argument("--profile", action="store_true", help="only the kernels of a step")
     parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     options = parser.parse_args()
     seconds = options.seconds
     torch.backends.cudnn.benchmark = True
     if options.profile:
-        for method in GOALS:
+        for method in options.methods:
             profile(method)
         return
     card = torch.cuda.get_device_name()
     print(f"{card}, torch {torch.__version__}, batch {BATCH}, {seconds:g} s each", flush=True)
-    graph: dict[str, float] = {}
-    for method, goal in GOALS.items():
-        graph[method] = engine(method, seconds)
+    fast: dict[str, dict[str, float]] = {}
+    for method in options.methods:
+        fast[method] = {"graph": engine(method, seconds)}
         memory = torch.cuda.max_memory_allocated() / 1e9
-        print(
-            f"{method:6} graph   {graph[method]:9,.0f} images/s  (goal {goal:,}; peak {memory:.2f} GB)"
-        )
+        graph = fast[method]["graph"]
+        goal = f"goal {GOALS[method]:,}; " if method in GOALS else ""
+        print(f"{method:6} graph   {graph:9,.0f} images/s  ({goal}peak {memory:.2f} GB)")
         others = {
             "eager": engine(method, seconds, graph=False),
             "plain": plain(method, resident, seconds),
         }
-        for name, speed in others.items():
-            print(f"{method:6} {name:7} {speed:9,.0f} images/s  graph is {graph[method] / speed:.2f}x",
-                  flush=True)  # fmt: skip
-    if not options.skip_loader:
-        with tempfile.TemporaryDirectory() as folder:
-            sources = {"PNG files": from_files(Path(folder)), "an array": PerImage()}
-            ways = ((0, False), (4, False), (8, False), (8, True))
-            for (name, source), (workers, keep) in itertools.product(sources.items(), ways):
-                speed = plain("ft", loader(source, workers, keep), seconds)
-                kept = ", kept between epochs" if keep else ""
-                print(f"ft     loader  {speed:9,.0f} images/s  graph is {graph['ft'] / speed:.2f}x "
-                      f"({name}, {workers} workers{kept})", flush=True)  # fmt: skip
-    for method in GOALS:
-        two = engine(method, seconds, runs=2)
-        print(f"{method:6} two at once {two:9,.0f} images/s together, {two / graph[method]:.3f}x one "
-              "(goal 1.25)", flush=True)  # fmt: skip
         if options.compile:
-            fused, two = (engine(method, seconds, runs, fuse=True) for runs in (1, 2))
-            print(f"{method:6} compiled {fused:9,.0f} images/s, {fused / graph[method]:.2f}x graph; "
-                  f"two at once {two:9,.0f}, {two / fused:.2f}x one", flush=True)  # fmt: skip
-    big = engine("ft", seconds, kind="224")
-    print(f"ft     224 px  {big:9,.0f} images/s  (goal 11,000)")
-    print(f"ft     batch 512 {engine('ft', seconds, batch=512):9,.0f} images/s")
-    for name, speed, body, size in (
-        ("32 px", graph["ft"], "resnet18-32", 32),
-        ("224 px", big, "resnet18-224", 224),
-    ):
-        rate = speed * flops(body, size)
-        peak = PEAK.get(card)
-        share = f", {100 * rate / peak:.1f} % of the bf16 peak" if peak else ""
-        print(f"{name}: {rate / 1e12:.0f} TFLOP/s{share}")
+            others["compiled"] = fast[method]["compiled"] = engine(method, seconds, fuse=True)
+        for name, speed in others.items():
+            print(f"{method:6} {name:8} {speed:8,.0f} images/s  graph is {graph / speed:.2f}x",
+                  flush=True)  # fmt: skip
+    if "loader" in options.parts and "ft" in fast:
+        loaders(fast["ft"], seconds)
+    if "two" in options.parts:
+        for method in options.methods:
+            two_at_once(method, fast[method], seconds)
+    if "sizes" in options.parts and "ft" in fast:
+        sizes(fast["ft"]["graph"], seconds)
 
 
 if __name__ == "__main__":

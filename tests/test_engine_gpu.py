@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from transil import ScoreStore
-from transil.engine import RunFolder, resolve, train, train_together, training
+from transil.engine import RunFolder, load_model, resolve, train, train_together, training
 
 pytestmark = [
     pytest.mark.gpu,
@@ -120,6 +120,20 @@ def test_cpu_and_gpu_agree_in_float32(tmp_path: Path) -> None:
     np.testing.assert_allclose(losses(runs["cpu"]), losses(runs["cuda"]), rtol=5e-2, atol=5e-3)
     store = ScoreStore.open(runs["cuda"].scores_path("lwf"))
     assert store.require("test") == (1, 2, 3)
+
+
+@pytest.mark.parametrize(("trained", "method"), [("ft", "siw"), ("lucir", "lucir")])
+def test_a_model_scores_the_same_on_both_devices(tmp_path: Path, trained: str, method: str) -> None:
+    run = train(settings(trained), tmp_path / "run")
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 16, 16, 3), dtype=np.uint8)
+    scores = load_model(run.path, method=method, device="cuda")(pixels)
+    assert scores.is_cuda
+    expected = load_model(run.path, method=method)(pixels)
+    # cuDNN may convolve in TF32; SIW's scores are in the tens or hundreds.
+    close = 0.01 * float(expected.abs().max())
+    torch.testing.assert_close(scores.cpu(), expected, rtol=0.0, atol=close)
+    agree = (scores.cpu().argmax(1) == expected.argmax(1)).float().mean()
+    assert agree >= 0.95
 
 
 def test_two_processes_on_a_gpu_give_the_losses_of_one(tmp_path: Path) -> None:
