@@ -38,6 +38,10 @@ def test_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(first.splits["train"].pixels, second.splits["train"].pixels)
     assert first.fingerprint == second.fingerprint
     assert not second.splits["train"].pixels.flags.owndata
+    # A run's config names the size the images have; that is no reason to decode them again.
+    sized = open_images(root, cache_dir=tmp_path / "c", size=first.size)
+    np.testing.assert_array_equal(first.splits["test"].pixels, sized.splits["test"].pixels)
+    assert len(entry_paths(tmp_path / "c")) == 1
 
 
 def test_key_follows_content_size_and_rule(tmp_path: Path) -> None:

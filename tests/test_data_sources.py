@@ -22,6 +22,7 @@ from image_files import (
 )
 from test_interop import Malicious
 from transil.data import Images, open_images
+from transil.data.decode import decode
 from transil.data.sources.paper import RECIPES, WithoutClass, open_recipe
 from transil.errors import DataWarning
 
@@ -111,6 +112,8 @@ def test_any_format_size_and_mode(tmp_path: Path) -> None:
     grey = images.splits["train"].pixels[1].astype(int)
     assert (grey[..., 0] == grey[..., 1]).all()
     assert images.splits["train"].pixels[4].mean() == 40_000 >> 8  # 16 bits are scaled, not clipped
+    for path, image in zip(sorted(folder.glob("?.*")), images.splits["train"].pixels, strict=True):
+        np.testing.assert_array_equal(decode(path.read_bytes(), 16, "crop"), image)
 
 
 def test_transparency_is_laid_on_white(tmp_path: Path) -> None:

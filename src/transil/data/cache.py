@@ -29,6 +29,9 @@ from transil.schedule import IntArray
 
 ENVIRONMENT = "TRANSIL_CACHE"
 
+# Encoded images below this size are decoded by one thread (32 px: 1 to 3 KiB; 224 px: 10 KiB and more).
+SMALL_BYTES = 4096
+
 # progress(images decoded, images in all)
 Progress = Callable[[int, int], None]
 
@@ -53,13 +56,21 @@ def cached_images(
     """The decoded images of a source, from the cache or into it."""
     folder = cache_dir or default_cache_dir()
     fingerprint = source.fingerprint()
-    key = digest([VERSION, fingerprint, size, rule, skip_bad])[:16]
-    path = folder / f"{plain_name(source.name)[:40]}-{size or 'native'}-{key}"
+
+    def place(size: int | None) -> Path:
+        key = digest([VERSION, fingerprint, size, rule, skip_bad])[:16]
+        return folder / f"{plain_name(source.name)[:40]}-{size or 'native'}-{key}"
+
+    path = place(size)
     with told(f"cannot use the cache folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
     entry = open_entry(path)  # no lock to read: a cache may lie on a read-only disk
     if entry is not None:
         return entry.images()
+    if size is not None:  # images that have this size anyway may be there as they are
+        entry = open_entry(place(None))
+        if entry is not None and entry.size == size:
+            return entry.images()
     with locked(folder / f".{path.name}.lock"):
         entry = open_entry(path)
         if entry is None:
@@ -179,6 +190,12 @@ def _place(split: str) -> tuple[int, str]:
     return (usual.index(split) if split in usual else len(usual), split)
 
 
+def _is_small(item: Item) -> bool:
+    if isinstance(item, bytes):
+        return len(item) < SMALL_BYTES
+    return isinstance(item, np.ndarray) and item.nbytes < SMALL_BYTES
+
+
 class _SplitWriter:
     """Decodes one split into a raw file, block by block, several images at a time."""
 
@@ -196,12 +213,14 @@ class _SplitWriter:
 
     def write(self) -> Iterator[int]:
         """Decode everything; gives the number of images done after each block."""
-        workers = max(1, os.cpu_count() or 1)
+        cores = max(1, os.cpu_count() or 1)
         with (
             open(self.work / f"{self.split}.u8", "wb") as file,
-            ThreadPoolExecutor(workers) as pool,
+            ThreadPoolExecutor(cores) as pool,
         ):
             for block in self.source.blocks(self.split):
+                # Of a small image, most of the work is Python's: threads would only wait for each other.
+                workers = 1 if all(_is_small(item) for item in block) else cores
                 parts = np.array_split(np.arange(len(block)), workers)
                 jobs: list[Future[list[Pixels | str]]] = [
                     pool.submit(self._decode, block, part, self.rows) for part in parts if len(part)
