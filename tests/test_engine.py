@@ -75,6 +75,16 @@ def test_plateau_is_that_of_torch(losses: list[float], patience: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@given(st.integers(1, 9), st.integers(10, 30))
+def test_warmup_is_the_linear_one_of_torch(warmup: int, epochs: int) -> None:
+    expected = torch_rates(
+        lambda o: torch.optim.lr_scheduler.LinearLR(o, 1 / (warmup + 1), total_iters=warmup), epochs
+    )
+    np.testing.assert_allclose(our_rates(epochs, warmup=warmup), expected, rtol=1e-9)
+    with pytest.raises(TransilError, match=r"train\.warmup is 30; it must be below the 30 epochs"):
+        TrainConfig(warmup=30, first_epochs=40, epochs=30).check()
+
+
 def test_rates_of_later_states() -> None:
     train_config = TrainConfig(
         lr=0.1, epochs=4, first_epochs=10, later_lr="by-state", schedule="plateau",

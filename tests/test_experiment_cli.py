@@ -161,3 +161,11 @@ def test_classes_of_one_name_in_sets_collected_apart_are_told() -> None:
     assert same_names(plain, bare, [plain, ids, bare]) == ["bee", "lion"]
     # What has the same id is told elsewhere.
     assert same_names(ids, images("n02206856 bee", "n1 wasp")) == []
+
+
+def test_names_of_runs_stay(tmp_path: Path) -> None:
+    """A new release must find the runs of an older one: a setting added later changes no name."""
+    names = {task.name for task in make_plan(load_experiment("demo"), tmp_path).tasks}
+    assert {"radial-lucir-s5-seed0-889d4642", "strokes-lwf-s5-seed0-7e402d08"} <= names
+    changed = load_experiment("demo", {"train": {"warmup": 1}})
+    assert not names & {task.name for task in make_plan(changed, tmp_path).tasks}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import resource
 import shutil
@@ -293,6 +294,21 @@ def test_another_config(told: str, tmp_path: Path) -> None:
     said = refused(*words_of(tmp_path, f"{key}={new}", recipe="lwf-t-tiny"))
     assert f"begun with {told.replace(', ', ', now it is ')}; " in said
     assert contents(tmp_path) == before
+
+
+def test_a_setting_that_came_later(tmp_path: Path) -> None:
+    go_on(tmp_path, config_of(), 3)
+    record = json.loads((tmp_path / "run.json").read_text())
+    del record["config"]["train"]["warmup"]
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    assert "begun with train.warmup=0, now it is 2" in refused(
+        *words_of(tmp_path, "train.warmup=2")
+    )
+    go_on(tmp_path, config_of())
+    same = contents(tmp_path)
+    assert {k: v for k, v in same.items() if k != "run.json"} == {
+        k: v for k, v in whole().items() if k != "run.json"
+    }
 
 
 def test_other_images_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,7 @@ class TrainConfig:
     """How each state is trained: SGD with momentum. `first_...` is for state 1 where it differs.
 
     `later_lr`: 'same' in all states, or 'by-state', lr / s (what the released FT code does).
+    `warmup`: epochs before the full rate is reached, in equal steps, in each state.
     `drops`: epochs after which lr is multiplied by `factor`, or shares of the epochs (below 1).
     `plateau_on`: the loss that 'plateau' watches, the mean of an 'epoch' or its 'last-batch'.
     `augment_val`: validation scores of augmented images, as the released LUCIR code makes them.
@@ -62,6 +63,7 @@ class TrainConfig:
     batch_size: int = 128
     lr: float = 0.1
     later_lr: Literal["same", "by-state"] = "same"
+    warmup: int = 0
     momentum: float = 0.9
     weight_decay: float = 0.0
     decay_biases: bool = True
@@ -91,7 +93,7 @@ class TrainConfig:
         for name in ("epochs", "lr", "factor"):
             if getattr(self, name) <= 0:
                 raise TransilError(f"train.{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("momentum", "weight_decay", "pad", "patience"):
+        for name in ("momentum", "weight_decay", "pad", "patience", "warmup"):
             if getattr(self, name) < 0:
                 raise TransilError(f"train.{name} is {getattr(self, name)}; it must be 0 or more")
         if self.batch_size < 2:  # statistics of a batch need two
@@ -100,8 +102,12 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise TransilError(f"train.{name} is {value}; it must be at least 1")
+        least = min(self.epochs, self.first_epochs or self.epochs)
+        if self.warmup >= least:
+            raise TransilError(
+                f"train.warmup is {self.warmup}; it must be below the {least} epochs of a state"
+            )
         if self.schedule == "milestones":
-            least = min(self.epochs, self.first_epochs or self.epochs)
             for drop in self.drops:
                 if not 0 < drop < least or (drop > 1 and drop != int(drop)):
                     raise TransilError(

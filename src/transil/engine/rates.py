@@ -19,6 +19,7 @@ def base_rate(train: TrainConfig, state: int) -> float:
 def learning_rate(train: TrainConfig, state: int, epoch: int, losses: Sequence[float]) -> float:
     """The learning rate of an epoch of a state; `losses` are those of the epochs before it."""
     base, epochs = base_rate(train, state), train.epochs_of(state)
+    base *= min(1.0, epoch / (train.warmup + 1))
     if train.schedule == "milestones":
         passed = sum(epoch > drop for drop in drop_epochs(train, epochs))
         return base * train.factor**passed

@@ -99,9 +99,11 @@ class RunFolder:
         """A run goes on as it began: what says what is learned may not change."""
         record = self.record()
         # How the work is done may change: another device, other intervals.
+        # A setting that an earlier transil did not have counts as its default.
+        begun = RunConfig.from_dict(record["config"], str(self.path / RECORD))
         old, new = (
-            flatten({k: v for k, v in c.items() if k != "engine"})
-            for c in (record["config"], config.to_dict())
+            flatten({k: v for k, v in c.to_dict().items() if k != "engine"})
+            for c in (begun, config)
         )
         old |= {f"the data set's {k}": v for k, v in record["data"].items()}
         new |= {f"the data set's {k}": v for k, v in data.items()}

@@ -33,6 +33,8 @@ GUESSES = {
     ("cpu", "convnet"): 1_500,
     ("cpu", "resnet18-32"): 40,
 }
+# Settings that came after the first runs were named.
+ADDED = (("train", "warmup"),)
 
 
 @dataclass(frozen=True)
@@ -247,6 +249,9 @@ def make_task(
         raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
     key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}})
     del key["engine"]
+    for part, name in ADDED:  # at its default it leaves the names of runs as they were
+        if key[part][name] == getattr(getattr(RunConfig(), part), name):
+            del key[part][name]
     code = digest([key, images[dataset].fingerprint])[:8]
     part = "" if fraction == 1.0 else f"-{fraction:g}"
     name = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-{code}"
