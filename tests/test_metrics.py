@@ -14,6 +14,7 @@ from transil.metrics import (
     StateMetrics,
     expected_calibration_error,
     forgetting,
+    hits_in_group,
     state_metrics,
     topk_hits,
 )
@@ -35,6 +36,7 @@ def test_one_state_by_hand() -> None:
     assert m.accuracy == 0.75
     assert m.group_accuracy == [pytest.approx(2 / 3), 1.0]
     assert m.accuracy_group_mean == pytest.approx((2 / 3 + 1) / 2)
+    assert m.accuracy_known_group == 1.0
     assert m.topk == {2: 1.0}
     assert m.prediction_share == [0.5, 0.5]
     assert m.image_share == [0.75, 0.25]
@@ -50,6 +52,7 @@ def _states(*accuracies: list[float]) -> list[StateMetrics]:
             images=1,
             accuracy=sum(row) / s,
             accuracy_group_mean=row[-1],
+            accuracy_known_group=max(row),
             topk={5: 1.0 / s},
             group_accuracy=row,
             mean_score=[0.0] * s,
@@ -69,6 +72,7 @@ def test_averages_with_and_without_the_first_state() -> None:
     assert m.average_incremental_accuracy_group_mean == pytest.approx((0.7 + 0.6) / 2)
     assert m.average_incremental_accuracy_group_mean_with_first == pytest.approx(2.2 / 3)
     assert m.average_incremental_topk == {5: pytest.approx((1 / 2 + 1 / 3) / 2)}
+    assert m.average_incremental_accuracy_known_group == pytest.approx((0.7 + 0.6) / 2)
     assert m.last_accuracy == pytest.approx(0.4)
     assert m.last_accuracy_group_mean == 0.6
     # Group 1 was best at 0.9, group 2 at 0.7; the last group cannot be forgotten yet.
@@ -105,6 +109,27 @@ def test_topk_is_the_rank_in_a_stable_sort(rows: list[tuple[list[int], int]], k:
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     expected = (best == columns[:, None]).any(axis=1)
     np.testing.assert_array_equal(topk_hits(scores, columns, k), expected)
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.integers(0, 2**32 - 1),
+    st.floats(0.01, 5.0),
+    st.floats(-50.0, 50.0),
+)
+def test_a_known_group_leaves_its_own_classes_to_confuse(
+    sizes: list[int], seed: int, alpha: float, beta: float
+) -> None:
+    schedule, random = Schedule.from_sizes(sizes), np.random.default_rng(seed)
+    groups = schedule.group_of_column(len(sizes))
+    scores, columns = random.normal(size=(30, sum(sizes))), random.integers(0, sum(sizes), 30)
+    hit = hits_in_group(scores, columns, groups)
+    for row, true in enumerate(columns):
+        own = [c for c in range(sum(sizes)) if groups[c] == groups[true]]
+        assert hit[row] == all(scores[row, true] >= scores[row, c] for c in own)
+    assert (hit | ~topk_hits(scores, columns)).all()
+    newest = np.where(groups == len(sizes), alpha * scores + beta, scores)
+    np.testing.assert_array_equal(hits_in_group(newest, columns, groups), hit)
 
 
 def test_calibration_error_by_hand() -> None:

@@ -55,6 +55,8 @@ def test_released_parameters(released: ScoreStore, bank: Bank) -> None:
     assert 100 * metrics.average_incremental_accuracy == pytest.approx(42.19, abs=0.005)
     assert 100 * metrics.average_incremental_accuracy_with_first == pytest.approx(46.93, abs=0.005)
     assert 100 * metrics.average_incremental_topk[5] == pytest.approx(73.91, abs=0.005)
+    # No correction of groups can change this.
+    assert 100 * metrics.average_incremental_accuracy_known_group == pytest.approx(78.45, abs=0.01)
     expected = [31.4, 2.3, 7.0, 14.1, 15.0, 15.6, 42.4, 37.8, 51.5, 36.5]
     got = 100 * np.array(metrics.states[-1].group_accuracy)
     assert got == pytest.approx(expected, abs=0.051)

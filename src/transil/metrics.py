@@ -46,6 +46,20 @@ def group_means(values: FloatArray, groups: IntArray, count: int) -> Float64Arra
     return means
 
 
+def hits_in_group(scores: FloatArray, columns: IntArray, groups: IntArray) -> Any:
+    """Whether the true class is the best of its own group, per row: bool, shape (n,).
+
+    scores (n, classes), columns (n,) the true column, groups (classes,) the group of each column.
+    """
+    true = groups[columns]
+    hit = np.zeros(len(scores), dtype=bool)
+    for group in np.unique(true):
+        rows, own = np.flatnonzero(true == group), np.flatnonzero(groups == group)
+        best = scores[np.ix_(rows, own)].argmax(axis=1)
+        hit[rows] = own[best] == columns[rows]
+    return hit
+
+
 def expected_calibration_error(scores: FloatArray, columns: IntArray, bins: int = 15) -> float:
     """Mean gap between confidence (highest softmax probability) and accuracy over equal-width bins.
 
@@ -72,6 +86,7 @@ class StateMetrics:
     images: int
     accuracy: float
     accuracy_group_mean: float
+    accuracy_known_group: float  # among the classes of each image's own group
     topk: dict[int, float]
     group_accuracy: list[float]  # NaN where a group has no test images
     mean_score: list[float]  # mean score of each group's columns, over all images
@@ -103,6 +118,7 @@ def state_metrics(
         images=len(scores),
         accuracy=float(hit.mean()),
         accuracy_group_mean=float(np.nanmean(by_group)),
+        accuracy_known_group=float(hits_in_group(scores, columns, group_of_column).mean()),
         topk={k: _topk_accuracy(scores, columns, k) for k in topk},
         group_accuracy=by_group.tolist(),
         mean_score=mean.tolist(),
@@ -126,6 +142,7 @@ class Metrics:
     average_incremental_accuracy_with_first: float = field(init=False)
     average_incremental_accuracy_group_mean: float = field(init=False)
     average_incremental_accuracy_group_mean_with_first: float = field(init=False)
+    average_incremental_accuracy_known_group: float = field(init=False)
     average_incremental_topk: dict[int, float] = field(init=False)
     last_accuracy: float = field(init=False)
     last_accuracy_group_mean: float = field(init=False)
@@ -143,6 +160,9 @@ class Metrics:
             "average_incremental_accuracy_with_first": _mean(pooled),
             "average_incremental_accuracy_group_mean": _mean(by_group[1:]),
             "average_incremental_accuracy_group_mean_with_first": _mean(by_group),
+            "average_incremental_accuracy_known_group": _mean(
+                [s.accuracy_known_group for s in self.states[1:]]
+            ),
             "average_incremental_topk": {
                 k: _mean([s.topk[k] for s in self.states[1:]]) for k in self.states[0].topk
             },

@@ -370,6 +370,7 @@ def _values(metrics: Metrics, topk: int) -> dict[str, float]:
         ),
         "  the same with the first state": metrics.average_incremental_accuracy_with_first,
         "  the same as mean of groups": metrics.average_incremental_accuracy_group_mean,
+        "  the same, the group being known": metrics.average_incremental_accuracy_known_group,
         f"  the same, top-{topk}": metrics.average_incremental_topk[topk],
         "last accuracy": metrics.last_accuracy,
         "forgetting": metrics.forgetting,
