@@ -62,3 +62,22 @@ def test_a_store_that_does_not_say_its_method_is_named() -> None:
         fit([changed(1, method="lwf"), changed(2)])
     with pytest.raises(TransilError, match="say so when the scores of set1 are"):
         fit([changed(1), changed(2, method="lwf")])
+
+
+def test_scores_a_little_larger_than_all_references_are_hinted_at() -> None:
+    bank = fit([changed(1), changed(2)])
+    with pytest.warns(ScoreScaleWarning, match=r"spread 1\.\d\d times as much .*--rescale") as told:
+        evaluate(changed(1, 1.3), bank)
+    assert len(told) == 1
+    with pytest.warns(ScoreScaleWarning, match=r"spread 0\.\d\d times as much"):
+        evaluate(changed(2, 0.75), bank)
+    with pytest.warns(
+        ScoreScaleWarning, match="as much as those the bank"
+    ) as told:  # far off: one warning
+        evaluate(changed(1, 5.0), bank)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for store in (changed(1), changed(2, 1.05)):
+            evaluate(store, bank)
+        evaluate(changed(1, 5.0), bank, rescale=True)
