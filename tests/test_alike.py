@@ -10,6 +10,7 @@ import pytest
 
 from test_interop import write_released_bank
 from transil import ScoreStore, TransilError, evaluate, fit, transfer
+from transil.arrays import probabilities
 from transil.errors import ScoreScaleWarning
 from transil.interop.dkt import import_bank
 from transil.synthetic import biased_scores
@@ -81,3 +82,29 @@ def test_scores_a_little_larger_than_all_references_are_hinted_at() -> None:
         for store in (changed(1), changed(2, 1.05)):
             evaluate(store, bank)
         evaluate(changed(1, 5.0), bank, rescale=True)
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+def test_rounded_logarithms_are_recognised(decimals: int) -> None:
+    scores = 2.4 * biased_scores("12/3", seed=1).get("test", 3).scores.astype(np.float64)
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    assert probabilities(logs.round(decimals)) == "log-probabilities"
+    assert probabilities(np.exp(logs).round(decimals + 1)) == "probabilities"
+    bank = fit([changed(1), changed(2)])
+    for wrong in (logs.round(decimals), shifted):
+        with pytest.raises(TransilError, match="before softmax or sigmoid"):
+            bank.correct(wrong, 3)
+    # A few rows of raw scores may have such sums by chance.
+    assert probabilities(logs[:3].round(decimals)) is None
+    assert probabilities(shifted[:3]) is None
+    assert probabilities(scores) is None
+
+
+def test_masked_arrays_are_refused() -> None:
+    scores = biased_scores("12/3", seed=1).get("test", 3)
+    masked = np.ma.masked_array(scores.scores, mask=scores.scores > 3.0)
+    with pytest.raises(TransilError, match=r"a masked array; fill it, with scores\.filled"):
+        fit([changed(1), changed(2)]).correct(masked, 3)
+    with pytest.raises(TransilError, match="a masked array"):
+        ScoreStore.from_arrays({"test": [(masked, scores.labels)]}, [12])

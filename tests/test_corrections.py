@@ -354,3 +354,21 @@ def test_on_the_gpu(correction: Correction) -> None:
         assert there.dtype == dtype
         close = correction.correct(here, pairs.alpha, pairs.beta, SCHEDULE)
         torch.testing.assert_close(there.cpu(), close)
+
+
+@pytest.mark.parametrize(
+    ("design", "says"),
+    [
+        (np.eye(4), r"must be a 0/1 array of shape \(3, m\), not one of \(4, 4\)"),
+        (np.eye(3).tolist(), "not a list"),
+        (np.full((3, 1), 0.5), "with at most one 1 in a row"),
+        (np.ones((3, 2)), "with at most one 1 in a row"),
+    ],
+)
+def test_a_design_that_is_none(design: Any, says: str) -> None:
+    class Wrong(FirstAndRest):
+        def design(self, state: int) -> Any:
+            return design
+
+    with pytest.raises(TransilError, match=f"first-and-rest: the design of state 3 .*{says}"):
+        Wrong().spread(Pairs.identity(2), 3)

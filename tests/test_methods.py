@@ -379,3 +379,24 @@ def test_a_subclass_from_outside_is_a_method_of_its_own(images: Images, tmp_path
             get_method("no-data", {})
     finally:
         METHODS._classes = before
+
+
+def test_a_loss_that_is_a_mean_is_refused(images: Images, tmp_path: Path) -> None:
+    """It would give the filling of a last batch its weight."""
+
+    @dataclass(frozen=True)
+    class Mean(METHODS.find("ft")):  # type: ignore[misc]
+        name = "mean"
+        family = ("mean",)
+
+        def loss(self, *given: Any) -> torch.Tensor:
+            return super().loss(*given).mean()  # type: ignore[no-any-return]
+
+    METHODS.register(Mean)
+    try:
+        with pytest.raises(TransilError, match=r"'mean': its loss must give one number per image"):
+            over = {"data": settings("ft").to_dict()["data"]}
+            config = resolve(method="mean", recipe="ft-tiny", overrides=[over])
+            train(config, tmp_path / "run", images=images)
+    finally:
+        del METHODS._classes["mean"]

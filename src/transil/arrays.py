@@ -19,8 +19,10 @@ Float64Array: TypeAlias = NDArray[np.float64]
 # A function over `Scores` gives back the kind it was given.
 Scores = TypeVar("Scores", bound="FloatArray | torch.Tensor")
 
-# So many rows tell whether scores are probabilities.
-KIND_ROWS = 64
+# So many rows tell whether scores are probabilities; from `SURE_ROWS` on even where they were rounded.
+KIND_ROWS, SURE_ROWS = 64, 16
+# How far the sums of rounded probabilities, and of exponentials of rounded logarithms, are from 1.
+ROUNDED = {"probabilities": 0.2, "log-probabilities": 0.06}
 
 
 def is_torch(x: object) -> TypeGuard[torch.Tensor]:
@@ -39,10 +41,17 @@ def check_scores(scores: object, where: str = "scores") -> None:
         raise TransilError(
             f"{where}: expected a NumPy array or a torch tensor, not {type(scores).__name__}"
         )
+    refuse_masks(scores, where)
     if not floating:
         raise TransilError(f"{where}: expected floating-point scores, not {scores.dtype}")
     if not shape:
         raise TransilError(f"{where}: expected one column per class, but this is a single number")
+
+
+def refuse_masks(scores: object, where: str = "scores") -> None:
+    """An error for masked arrays of NumPy, whose masks would get lost on the way."""
+    if isinstance(scores, np.ma.MaskedArray) and np.ma.is_masked(scores):
+        raise TransilError(f"{where}: a masked array; fill it, with scores.filled(-numpy.inf)")
 
 
 def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
@@ -58,36 +67,42 @@ def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
 
 
 def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
-    """'probabilities' or 'log-probabilities' where rows (n, columns) surely are such, else None.
+    """'probabilities', 'log-probabilities' or 'scores less ...' where rows (n, columns) surely are such.
 
-    Two columns, or rows of nothing but 0 and 1, may be anything.
+    Two columns, or rows of nothing but 0 and 1, may be anything. One row of raw scores may add up
+    to 1 by chance, many do not: of many, rounded ones are recognised, too.
     """
-    # Half precision adds up to 1 only roughly.
-    near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
     some = scores[:KIND_ROWS]
     rows = np.asarray(some.detach().double() if is_torch(some) else some, dtype=np.float64)
     if rows.shape[0] == 0 or rows.shape[1] < 3 or not np.isfinite(rows).all():
         return None
+    # Half precision adds up to 1 only roughly.
+    near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
+    many = len(rows) >= SURE_ROWS
     with np.errstate(over="ignore"):
         sums = {"probabilities": rows.sum(axis=1), "log-probabilities": np.exp(rows).sum(axis=1)}
-    signs = {"probabilities": rows.min() >= 0 and bool(((rows > 0) & (rows < 1)).any()),
+    inside = rows.min() >= 0 and rows.max() <= 1 + near
+    signs = {"probabilities": inside and bool(((rows > 0) & (rows < 1)).any()),
              "log-probabilities": rows.max() <= 0}  # fmt: skip
     for kind, one in sums.items():
-        if signs[kind] and np.abs(one - 1.0).max() < near:
+        if signs[kind] and np.abs(one - 1.0).max() < (ROUNDED[kind] if many else near):
             return kind
+    # What a softmax computes on its way.
+    if many and (rows.max(axis=1) == 0).all() and rows.any():
+        return "scores less the highest of their row"
     return None
 
 
 def check_raw(
     scores: FloatArray | torch.Tensor, where: str, why: str, centred: bool = False
 ) -> None:
-    """An error where rows (n, columns) are probabilities, or, unless `centred`, their logarithms.
+    """An error where rows (n, columns) are probabilities, or, unless `centred`, shifted row by row.
 
     A common shift of a row, all that the logarithm of a softmax adds, does not matter to what is
     centred. `why` says what raw scores are needed for.
     """
     found = probabilities(scores)
-    if found is None or (found == "log-probabilities" and centred):
+    if found is None or (found != "probabilities" and centred):
         return
     raise TransilError(
         f"{where}: these are {found}, and {why}; give it the scores before softmax or sigmoid"
@@ -106,6 +121,7 @@ def readable(scores: FloatArray | torch.Tensor) -> bool:
 def to_numpy(x: Any) -> NDArray[Any]:
     """An array on the CPU from a NumPy array, a torch tensor or nested lists."""
     if not is_torch(x):
+        refuse_masks(x, "array")
         array = np.asarray(x)
         # Files of other machines may hold their bytes in the other order.
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

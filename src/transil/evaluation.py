@@ -14,7 +14,7 @@ from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
 
 # Scores that are this much larger or smaller than any reference's are told.
-ALIKE = 1.1
+ALIKE = 1.125
 
 
 def evaluate(

@@ -61,7 +61,7 @@ class Steps:
         state, schedule = problem.state, problem.schedule
         self.settings = settings
         group = schedule.group_of_column(state) - 1
-        design = problem.correction.design(state)
+        design = problem.correction.matrix(state)
         # theta = [alpha, beta] of the fitted pairs -> [alpha, beta] of every column.
         self.spread = np.kron(np.eye(2), design[group]).astype(DTYPE)
         unmoved = (1.0 - design.sum(axis=1))[group]

@@ -86,11 +86,21 @@ class Correction(ABC):
 
     def reach(self, state: int) -> Float64Array:
         """As `design`, for the pairs that `correct` takes: here those fitted in the state."""
-        return self.design(state)
+        return self.matrix(state)
+
+    def matrix(self, state: int) -> Float64Array:
+        """`design`, or an error where it is none."""
+        made: Any = self.design(state)
+        form = f"{self.name}: the design of state {state} must be a 0/1 array of shape ({state}, m)"
+        if not isinstance(made, np.ndarray) or made.ndim != 2 or len(made) != state:
+            raise TransilError(f"{form}, not {_form(made)}")
+        if not np.isin(made, (0, 1)).all() or (made.sum(axis=1) > 1).any():
+            raise TransilError(f"{form}, with at most one 1 in a row")
+        return made.astype(np.float64)
 
     def fitted(self, state: int) -> int:
         """How many pairs state `state` fits (m)."""
-        return int(self.design(state).shape[1])
+        return int(self.matrix(state).shape[1])
 
     def applied(self, history: Mapping[int, Pairs], state: int) -> Pairs:
         """One pair per group of `state`, from the pairs fitted in it (and before it)."""
@@ -98,7 +108,7 @@ class Correction(ABC):
 
     def spread(self, pairs: Pairs, state: int) -> Pairs:
         """One pair per group of `state` from the fitted ones; unmoved groups get (1, 0)."""
-        design = self.design(state)
+        design = self.matrix(state)
         if len(pairs) != design.shape[1]:
             raise TransilError(
                 f"{self.name}: state {state} takes {design.shape[1]} pairs, not {len(pairs)}"
@@ -130,6 +140,10 @@ class Correction(ABC):
         return correct_groups(
             scores, reach @ scale + unmoved, reach @ shift, schedule, state, centred=self.centred
         )
+
+
+def _form(made: Any) -> str:
+    return f"one of {made.shape}" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
 
 
 class AdBiC(Correction):

@@ -83,7 +83,7 @@ class Objective:
         self.column_group = schedule.group_of_column(state) - 1
         self.group_sum = (self.column_group == np.arange(state)[:, None]).astype(np.float64)
         # theta -> [alpha_1..s, beta_1..s]: the design for both halves, and (1, 0) where unmoved.
-        design = problem.correction.design(state)
+        design = problem.correction.matrix(state)
         pairs = design.shape[1]
         self.spread = np.kron(np.eye(2), design)
         self.unmoved = np.concatenate([1.0 - design.sum(axis=1), np.zeros(state)])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 from transil.data.feed import Feed
+from transil.errors import TransilError
 from transil.methods.base import Context, Method
 from transil.methods.losses import only
 from transil.nets.net import Net, Outputs
@@ -50,6 +51,11 @@ class Step:
             with torch.no_grad():
                 teacher = self.teacher(images) if self.teacher is not None else None
         losses = self.method.loss(student, teacher, labels, self.context)
+        if losses.shape != labels.shape:
+            raise TransilError(
+                f"method '{self.method.name}': its loss must give one number per image, of shape "
+                f"{tuple(labels.shape)}, not {tuple(losses.shape)}; take no mean (reduction='none')"
+            )
         loss = (losses * share).sum()
         self.optimiser.zero_grad(set_to_none=True)
         # DDP averages gradients over processes; each has only its share of the sum.

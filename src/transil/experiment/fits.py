@@ -89,7 +89,7 @@ class Job:
         """The file that keeps it; its name says what it was made from."""
         states = self.store.schedule.states
         kind = get_correction(self.correction)
-        designs = [kind.design(state).tolist() for state in range(2, states + 1)]
+        designs = [kind.matrix(state).tolist() for state in range(2, states + 1)]
         code = digest([self.source, kind.centred, designs])[:12]
         of = f"{self.name}-{self.store.method}-s{states}-{self.correction}-{self.candidate}"
         return self.folder / f"{plain_name(of)}-{code}.json"
