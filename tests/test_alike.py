@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from test_interop import write_released_bank
 from transil import ScoreStore, TransilError, evaluate, fit, transfer
@@ -99,6 +100,9 @@ def test_rounded_logarithms_are_recognised(decimals: int) -> None:
     assert probabilities(logs[:3].round(decimals)) is None
     assert probabilities(shifted[:3]) is None
     assert probabilities(scores) is None
+    # A sigmoid for each of 100 classes that only knows how often a class comes adds up to 1.01.
+    ignorant = np.random.default_rng(0).normal(np.log(0.01 / 0.99), 0.01, (64, 100))
+    assert probabilities(ignorant) is None
 
 
 def test_masked_arrays_are_refused() -> None:
@@ -108,3 +112,10 @@ def test_masked_arrays_are_refused() -> None:
         fit([changed(1), changed(2)]).correct(masked, 3)
     with pytest.raises(TransilError, match="a masked array"):
         ScoreStore.from_arrays({"test": [(masked, scores.labels)]}, [12])
+
+
+def test_logarithms_of_half_precision_are_recognised() -> None:
+    scores = torch.from_numpy(2.4 * biased_scores("12/3", seed=1).get("test", 3).scores)
+    logs = scores.bfloat16().log_softmax(1).float()
+    assert probabilities(logs) == "log-probabilities"
+    assert probabilities(scores.bfloat16().float()) is None

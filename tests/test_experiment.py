@@ -484,7 +484,6 @@ def test_bad_input_to_experiments_gets_one_line(
         (["run", recipe(tmp_path), *results, "--address", "x"], "--address goes with"),
         (["report", str(tmp_path / "empty")], "no results here (results.json is missing)"),
         (["report", str(tmp_path / "empty"), str(tmp_path)], "name the report's own with -o"),
-        (["run", recipe(tmp_path), *results], "test-0"),  # a half-written run
         (["evaluate", str(next(broken.parent.glob("d-lwf-s2-*"))), "--bank", str(bank)],
          "is not the bank's"),  # a bank from another schedule
     ]  # fmt: skip
@@ -493,3 +492,5 @@ def test_bad_input_to_experiments_gets_one_line(
         errors = capsys.readouterr().err
         assert message in errors
         assert sum(line.startswith("error:") for line in errors.splitlines()) == 1
+    assert run(["run", recipe(tmp_path), *results]) == 1  # a half-written run; the rest is done
+    assert "failed: lwf, 2 states, seed 0: " in capsys.readouterr().err

@@ -21,8 +21,6 @@ Scores = TypeVar("Scores", bound="FloatArray | torch.Tensor")
 
 # So many rows tell whether scores are probabilities; from `SURE_ROWS` on even where they were rounded.
 KIND_ROWS, SURE_ROWS = 64, 16
-# How far the sums of rounded probabilities, and of exponentials of rounded logarithms, are from 1.
-ROUNDED = {"probabilities": 0.2, "log-probabilities": 0.06}
 
 
 def is_torch(x: object) -> TypeGuard[torch.Tensor]:
@@ -70,7 +68,7 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     """'probabilities', 'log-probabilities' or 'scores less ...' where rows (n, columns) surely are such.
 
     Two columns, or rows of nothing but 0 and 1, may be anything. One row of raw scores may add up
-    to 1 by chance, many do not: of many, rounded ones are recognised, too.
+    to about 1 by chance, many do not: of many, rounded ones are recognised, too.
     """
     some = scores[:KIND_ROWS]
     rows = np.asarray(some.detach().double() if is_torch(some) else some, dtype=np.float64)
@@ -79,18 +77,30 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     # Half precision adds up to 1 only roughly.
     near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
     many = len(rows) >= SURE_ROWS
+    off = _rounding(rows) if many else 0.0
     with np.errstate(over="ignore"):
         sums = {"probabilities": rows.sum(axis=1), "log-probabilities": np.exp(rows).sum(axis=1)}
-    inside = rows.min() >= 0 and rows.max() <= 1 + near
-    signs = {"probabilities": inside and bool(((rows > 0) & (rows < 1)).any()),
+    signs = {"probabilities": rows.min() >= 0 and bool(((rows > 0) & (rows < 1)).any()),
              "log-probabilities": rows.max() <= 0}  # fmt: skip
+    # Errors of probabilities add up, those of logarithms are shares of what they stand for.
+    within = {"probabilities": max(near, min(0.3, off * rows.shape[1])),
+              "log-probabilities": max(near, float(np.expm1(1.1 * off)))}  # fmt: skip
     for kind, one in sums.items():
-        if signs[kind] and np.abs(one - 1.0).max() < (ROUNDED[kind] if many else near):
+        if signs[kind] and np.abs(one - 1.0).max() < within[kind]:
             return kind
-    # What a softmax computes on its way.
-    if many and (rows.max(axis=1) == 0).all() and rows.any():
+    if many and (rows.max(axis=1) == 0).all() and rows.any():  # a softmax on its way
         return "scores less the highest of their row"
     return None
+
+
+def _rounding(rows: Float64Array) -> float:
+    """By how much values were rounded: to 1 to 4 decimals, or to the bits of bfloat16; else 0."""
+    for decimals in range(1, 5):
+        unit = 10.0**-decimals
+        if np.abs(rows - rows.round(decimals)).max() < 0.05 * unit:
+            return unit / 2
+    bits = rows.astype(np.float32).view(np.uint32)
+    return float(np.abs(rows).max()) * 2.0**-9 if not (bits & 0xFFFF).any() else 0.0
 
 
 def check_raw(

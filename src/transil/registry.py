@@ -1,4 +1,4 @@
-"""Things by name: what is built in, and what other packages add by decorator or entry point."""
+"""Things by name: what is built in, and what others add by decorator, file or entry point."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from transil.errors import TransilError
+from transil.plugins import import_plugins
 
 T = TypeVar("T")
 
@@ -29,17 +30,21 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, built in and announced."""
+        import_plugins()
         return sorted({*self._classes, *(e.name for e in entry_points(group=self.group))})
 
     def find(self, name: str) -> type[T]:
         """The class of that name, else an error with the nearest one."""
+        import_plugins()
         if name in self._classes:
             return self._classes[name]
         for entry in entry_points(group=self.group):
             if entry.name == name:
                 found: type[T] = entry.load()
                 return found
-        raise TransilError(f"{self.what} '{name}' is unknown; {nearest(name, self.names())}")
+        known = nearest(name, self.names())
+        own = "" if known.startswith("did") else "; one of your own needs transil --import FILE.py"
+        raise TransilError(f"{self.what} '{name}' is unknown; {known}{own}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from transil import __version__
 from transil.cli import banks, data, demo, experiments, predict, scores, train
 from transil.cli.output import printable, stderr
 from transil.errors import TransilError
+from transil.plugins import add_plugin
 
 app = typer.Typer(
     name="transil",
@@ -51,8 +52,15 @@ def _root(
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
-) -> None:
+    plugins: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="FILE", help="A Python file (or module) that registers "
+                     "methods or corrections of your own; may be repeated. Also: $TRANSIL_IMPORT."),
+    ] = None,
+) -> None:  # fmt: skip
     del version
+    for name in plugins or ():
+        add_plugin(name)
 
 
 def run(args: Sequence[str] | None) -> int:

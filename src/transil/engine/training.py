@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
+from transil.arrays import probabilities
 from transil.data.images import Images
 from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
@@ -21,6 +22,7 @@ from transil.engine.session import Reading, Session, Tell
 from transil.engine.setup import completed, find_device, make_stream, open_run_images
 from transil.engine.tensorboard import Board
 from transil.engine.workers import Workers
+from transil.errors import TransilError
 
 
 def train(
@@ -135,5 +137,11 @@ def write_scores(learner: Learner, state: State, session: Session) -> None:
         augmented = split == "val" and learner.config.train.augment_val
         for method, scores in learner.scores_of(subset, augmented=augmented).items():
             if session.workers.main:
+                found = probabilities(scores)
+                if found is not None:
+                    raise TransilError(
+                        f"method '{method}': its scores are {found} (state {state.number}, split "
+                        f"'{split}'); `scores` must give raw ones, before softmax or sigmoid"
+                    )
                 store = session.run.store(method, schedule, name)
                 store.put(split, state.number, scores.numpy(), subset.labels)

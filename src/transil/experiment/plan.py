@@ -152,6 +152,15 @@ def make_plan(
         if experiment.kind == "224":
             given.setdefault("size", 256)
         images[name] = open_images(settings["path"], **given)
+    for name in dict.fromkeys([*experiment.targets, *experiment.references]):
+        needed = name in experiment.targets or "test" in experiment.fit_on
+        if needed and not (
+            "test" in images[name].splits and len(images[name].splits["test"].labels)
+        ):
+            use = (
+                "a target is judged" if name in experiment.targets else "pairs are fitted (fit_on)"
+            )
+            raise TransilError(f"{experiment.name}: '{name}' has no test images, on which {use}")
     for target in experiment.targets:
         if not references_of(experiment, target, images):
             raise TransilError(

@@ -178,11 +178,10 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             fail("solvers_of", f"'{name}' is unknown; {nearest(name, CORRECTIONS.names())}")
         if not isinstance(own, list | tuple) or not own:
             fail("solvers_of", f"{name}: give a list of solvers")
+        every = [*SOLVERS.names(), *experiment.candidates]
         for solver in own:
-            if solver not in SOLVERS.names():
-                fail(
-                    "solvers_of", f"'{solver}' is unknown; {nearest(str(solver), SOLVERS.names())}"
-                )
+            if solver not in every:
+                fail("solvers_of", f"'{solver}' is unknown; {nearest(str(solver), every)}")
     for name in experiment.corrections:
         if not any(correction == name for correction, _ in experiment.ways):
             fail("solvers_of", f"{name}: none of its solvers is among the experiment's")

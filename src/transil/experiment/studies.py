@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from transil.experiment.results import (
     Single,
 )
 from transil.files import digest, read_json
+from transil.methods.base import Method
+from transil.methods.registry import METHODS
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore
 
@@ -85,11 +88,21 @@ def study(
         for number, (seed, states, method) in enumerate(combos):
             if tell is not None:
                 tell(number / len(combos), f"{method}, {states} states, seed {seed}")
-            study_method(plan, results, fits, method, states, seed)
+            with noted(results, f"{method}, {states} states, seed {seed}"):
+                study_method(plan, results, fits, method, states, seed)
     for target, seed in itertools.product(experiment.targets, experiment.seeds):
         if experiment.joint:
             add_joint(plan, results, target, seed)
     return results
+
+
+@contextmanager
+def noted(results: Results, what: str) -> Iterator[None]:
+    """A part that cannot be done is noted as a failure; the others go on."""
+    try:
+        yield
+    except TransilError as error:
+        results.failures.append(Failure(what, str(error)))
 
 
 def study_method(
@@ -112,8 +125,8 @@ def study_method(
     fits.ahead(ahead)
     told = reference_facts(plan, list(stores), method, states, seed)
     banks = {}
-    for name, solver in experiment.ways:
-        if stores:
+    for name, solver in experiment.ways if stores else ():
+        with noted(results, f"{method}, {states} states, seed {seed}: {name} by {solver}"):
             bank = fits.bank(stores, name, solver)
             bank = replace(bank, provenance={**bank.provenance, **told})
             path = plan.folder / "banks" / f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
@@ -121,7 +134,8 @@ def study_method(
             banks[name, solver] = bank, path
             results.pairs.append(last_pairs(bank, method, states, seed))
     for target in targets:
-        study_target(plan, results, fits, target, banks)
+        with noted(results, f"{target.task.name}, {method}"):
+            study_target(plan, results, fits, target, banks)
     if choosing:
         seen = {target.setting.target: target.store for target in targets if target.whole}
         results.choices.extend(study_choices(plan, fits, whole, stores, seen, method, states, seed))
@@ -165,12 +179,15 @@ def reference_facts(
 
 def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
     """The scores of a finished run; one that is not is noted as a failure."""
-    if task.status != "done":
-        failure = Failure(task.name, UNFINISHED)
-        if failure not in results.failures:
-            results.failures.append(failure)
-        return None
-    return ScoreStore.open(RunFolder(task.folder).scores_path(method))
+    failure = Failure(task.name, UNFINISHED)
+    if task.status == "done":
+        try:
+            return ScoreStore.open(RunFolder(task.folder).scores_path(method))
+        except TransilError as error:
+            failure = Failure(f"{task.name}, {method}", str(error))
+    if failure not in results.failures:
+        results.failures.append(failure)
+    return None
 
 
 def open_target(plan: Plan, results: Results, setting: Setting) -> Target | None:
@@ -217,8 +234,9 @@ def study_target(
             add(kind, name, applied(chosen), solver, how, there, path)
         if target.whole:
             if experiment.own_bound:
-                own = fits.bank({target.setting.target: target.own}, name, solver)
-                add("bound", name, applied(own), solver, "own", [target.setting.target])
+                with noted(results, f"{target.task.name}, {name} by {solver} on its own images"):
+                    own = fits.bank({target.setting.target: target.own}, name, solver)
+                    add("bound", name, applied(own), solver, "own", [target.setting.target])
             add.singles(bank, name, solver)
             if experiment.ablation and name == "adbic" and solver == first:
                 add.ablation(bank, name, solver)
@@ -315,7 +333,10 @@ def controls(target: Target) -> dict[str, Correct]:
 
 def last_rows(run: RunFolder, method: str, state: int) -> Any:
     """The rows of the last layer that make a method's scores, or None where lengths mean nothing."""
-    if method == "siw":  # standardised rows all have one length: there is nothing to align
+    own = METHODS.find(method).scores is not Method.scores
+    if (
+        own and method != "ft+"
+    ):  # SIW's standardised rows have one length; others may not use the head
         return None
     key = "kept.first.weight" if method == "ft+" else "net.head.weight"
     tensors = Checkpoint.load(run.state_path(state), ("net.head.eta", key)).tensors

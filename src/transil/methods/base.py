@@ -94,8 +94,17 @@ class Method(ABC):
 
     @classmethod
     def trained_as(cls) -> str:
-        """The method whose training gives this one's scores: the first of its family, or itself."""
-        return cls.family[0] if cls.name in cls.family else cls.name
+        """The method whose training gives this one's scores: the first of its family, or itself.
+
+        A family is one of methods that name each other; one from outside, which the others do not
+        name, is trained by itself.
+        """
+        from transil.methods.registry import METHODS
+
+        if cls.name not in cls.family or cls.family[0] not in METHODS.names():
+            return cls.name
+        shared = METHODS.find(cls.family[0])
+        return shared.name if cls.name in shared.family else cls.name
 
     def settings(self) -> dict[str, Any]:
         """All settings, defaults included."""

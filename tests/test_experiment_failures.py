@@ -1,0 +1,124 @@
+"""What one part of an experiment does wrong, the others do not pay for. And classes from a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import run_transil
+from test_experiment import SMALL, plan_of, recipe
+from transil import plugins
+from transil.cli.app import run
+from transil.correction.registry import CORRECTIONS
+from transil.errors import TransilError
+from transil.experiment.plan import make_plan
+from transil.experiment.recipe import load_experiment
+from transil.experiment.results import Results
+from transil.methods import METHODS
+
+OWN = '''
+from dataclasses import dataclass
+
+import numpy as np
+
+from transil.correction import Correction, register_correction
+from transil.methods import METHODS, register_method
+
+
+@register_correction
+class Crooked(Correction):
+    """Its design has a row too many."""
+
+    name = "crooked"
+    summary = "wrong"
+
+    def design(self, state):
+        return np.eye(state + 1)
+
+
+@register_method
+@dataclass(frozen=True)
+class Cousin(METHODS.find("ft")):
+    """Says that it shares a training which does not know of it."""
+
+    name = "cousin"
+    family = ("ft", "cousin")
+
+
+@register_method
+@dataclass(frozen=True)
+class Soft(METHODS.find("lwf")):
+    """Gives probabilities as its scores."""
+
+    name = "soft"
+
+    def scores(self, outputs, context):
+        return outputs.scores.softmax(1)
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file of own classes; what it registers is forgotten afterwards."""
+    path = tmp_path / "my_classes.py"
+    path.write_text(OWN)
+    monkeypatch.setenv(plugins.ENVIRONMENT, "")
+    monkeypatch.setattr(plugins, "_done", set())
+    for registry in (CORRECTIONS, METHODS):
+        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+    yield path
+    sys.modules.pop("my_classes", None)
+
+
+def test_a_failing_part_is_noted_and_the_others_are_reported(
+    own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))  # they take seconds
+    small = {
+        "states": "[2]", "targets": "[c]", "ablation": "false", "candidates": "[]",
+        "methods": "[ft+, cousin, soft]", "corrections": "[crooked, adbic]",
+        "recipes": "{cousin: ft-tiny, soft: lwf-tiny}", "train": "{epochs: 1, pad: 1}",
+    }  # fmt: skip
+    words = ["run", "-o", str(tmp_path / "results"), "--processes", "1"]
+    monkeypatch.chdir(tmp_path)
+    assert run([*words, recipe(tmp_path, **small)]) == 2
+    assert "'cousin' is unknown" in capsys.readouterr().err
+    # The trainings run in processes of their own, and know the file's classes, too.
+    assert run(["--import", own.name, *words, recipe(tmp_path, **small)]) == 1
+    told = capsys.readouterr().err
+    assert "ft+, 2 states, seed 0: crooked by newton: crooked: the design of state 2" in told
+    assert "method 'soft': its scores are probabilities (state 2, split 'train')" in told
+    found = Results.load(tmp_path / "results")
+    shown = {(cell.setting.method, cell.name) for cell in found.cells if cell.kind == "transfer"}
+    assert shown == {("ft+", "adbic"), ("cousin", "adbic")}
+    assert (tmp_path / "results" / "report.html").exists()
+
+
+def test_what_cannot_be_imported_is_told(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import no_such_thing\n")
+    (tmp_path / "json.py").write_text("")
+    for name, says in (
+        ("absent.py", "absent.py: there is no such file to import"),
+        ("bad.py", "bad.py: it cannot be imported (ModuleNotFoundError: No module named"),
+        ("json.py", "json.py: there is a module 'json' already; rename the file"),
+        ("no.such.module", "no.such.module: it cannot be imported (ModuleNotFoundError"),
+    ):
+        done = run_transil("--import", name, "methods", cwd=tmp_path)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_targets_without_test_images_are_refused_before_any_training(tmp_path: Path) -> None:
+    text = SMALL.replace("strokes?classes=4&train=10&test=5", "strokes?classes=4&train=10&test=0")
+    (tmp_path / "r.yaml").write_text(text)
+    with pytest.raises(TransilError, match="'c' has no test images, on which a target is judged"):
+        make_plan(load_experiment(str(tmp_path / "r.yaml")), tmp_path / "results")
+
+
+def test_a_correction_may_have_candidates_of_its_own(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, solvers_of="{bic: [newton, 'newton:0.01']}")
+    assert ("bic", "newton:0.01") in plan.experiment.candidate_ways
