@@ -332,8 +332,8 @@ def test_outputs_that_cannot_be_written(work: Path) -> None:
         "--bank",
         "bank.json",
         "-o",
-        "x.csv",
-        says=["x.csv: unknown kind of file"],
+        "x.txt",
+        says=["x.txt: unknown kind of file"],
     )
 
 

@@ -2,8 +2,8 @@
 
 Blocks of a page run in order, in one temporary folder: `python` in one namespace, `sh` and `console`
 lines that begin with `transil` through the command line's own entry, `yaml title="NAME"` is written
-to that file. A block after `<!-- not run: reason -->` is left alone; a `text` block after
-`<!-- output -->` must be what the block before it printed.
+to that file, `python title="NAME"` as well. A block after `<!-- not run: reason -->` is left alone; a
+`text` block after `<!-- output -->` must be what the block before it printed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from transil import plugins
 from transil.cli.app import run
 from transil.experiment.recipe import Experiment
 
@@ -75,6 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.delenv("TRANSIL_DATA", raising=False)
+    monkeypatch.setenv(plugins.ENVIRONMENT, "")
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     old = signal.getsignal(signal.SIGTERM)
     yield work
@@ -101,6 +103,8 @@ def test_what_a_page_shows_runs(
             # Empty lines before the code give tracebacks the line of the page.
             text = "\n" * (block.line - 1) + block.text
             exec(compile(text, str(DOCS / f"{page}.md"), "exec", dont_inherit=True), names)
+            if block.title:
+                (folder / block.title).write_text(block.text)
             printed = capsys.readouterr().out
         elif block.language in ("sh", "console"):
             printed = ""

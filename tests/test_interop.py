@@ -284,7 +284,7 @@ def test_correct_fortran_order_and_torch_files(tmp_path: Path) -> None:
     correct_file(tmp_path / "in.pt", tmp_path / "out.pt", bank, 3)
     np.testing.assert_array_equal(load_tensor(tmp_path / "out.pt").numpy(), expected)
     with pytest.raises(TransilError, match="unknown kind of file"):
-        correct_file(tmp_path / "in.csv", tmp_path / "out.npy", bank, 3)
+        correct_file(tmp_path / "in.txt", tmp_path / "out.npy", bank, 3)
 
 
 def test_correcting_a_file_onto_itself(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ class Schedule:
     """The classes of every group, in the order in which they are learned.
 
     Build one with `Schedule.equal(100, 10)`, `Schedule.from_sizes([50, 10, 5, 1, 34])` or
-    `Schedule.from_groups([["cat" id, ...], ...])`; `Schedule.of` accepts any of these forms.
+    `Schedule.from_groups([[5, 2, ...], [0, 7, ...], ...])` (class ids); `Schedule.of` accepts any
+    of these forms.
     """
 
     groups: tuple[tuple[int, ...], ...]

@@ -209,24 +209,38 @@ def told_absent(metrics: Metrics, split: str) -> None:
 
 
 def correct(
-    source: Annotated[Path, typer.Argument(help="Scores: .npy, or one tensor in a torch file.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Scores: .npy, one tensor in a torch file, or a table (.csv, .parquet)."
+        ),
+    ],
     bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write (.npy or .pt).")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write: of the same kind, or .npy as .pt."),
+    ],
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
     rescale: Rescale = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Columns of a table that are numbers and no scores: id,label."),
+    ] = None,
 ) -> None:
     """Correct the scores of one model: rows are images, columns the classes seen so far.
 
     Columns stand in the order in which the classes were learned. A .npy file may be larger than
-    memory. Only raw scores (logits) can be corrected, not probabilities. 'transil bank list' names
-    the banks that come with transil.
+    memory. In a table, columns of text are carried along, and so are those that --keep names. Only
+    raw scores (logits) can be corrected, not probabilities. 'transil bank list' names the banks
+    that come with transil.
 
     \b
     Examples:
       transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
       transil correct logits.pt --bank bank.json -o corrected.pt
+      transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
     """
     from transil.interop.score_files import correct_file
@@ -242,6 +256,7 @@ def correct(
             state,
             lambda fraction: update(fraction, "correcting"),
             rescale=rescale,
+            keep=keep.split(",") if keep else (),
         )
     say(f"{output}: {rows:,} rows of state {done}, corrected with {_describe(loaded, rescale)}")
 

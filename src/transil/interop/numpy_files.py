@@ -84,7 +84,10 @@ def load_archive(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """All arrays of an .npz file, read without unpickling anything."""
     with told(f"cannot read {path}"), open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
-            raise TransilError(f"{path}: not an .npz file")
+            raise TransilError(
+                f"{path}: not an .npz file; scores are read from one, or from a folder of files "
+                "scores_SPLIT_STATE.npy (or .pt) and labels_SPLIT_STATE.npy"
+            )
         file.seek(0)
         try:
             with np.load(file, allow_pickle=False) as archive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
 from transil.interop.numpy_files import load_array
+from transil.interop.tables import TABLES, check_table, read_table, write_table
 from transil.interop.torch_files import load_tensor
 
 TORCH = (".pt", ".pth", ".ckpt")
@@ -28,19 +30,29 @@ def correct_file(
     progress: Progress = no_progress,
     *,
     rescale: bool = False,
+    keep: Sequence[str] = (),
 ) -> tuple[int, int]:
     """Correct a file of scores (rows, columns) into another; returns (state, rows).
 
     `.npy` is read through a memory map and written block by block, so that memory stays small;
-    torch files hold one tensor and are read with the safe loader. The ending of `target` says
-    what is written. `rescale` brings the bank to the scale of the scores first.
+    torch files hold one tensor and are read with the safe loader. In tables all columns of numbers
+    are scores, but for those that `keep` names. The ending of `target` says what is written.
+    `rescale` brings the bank to the scale of the scores first.
     """
     source, target = Path(source), Path(target)
     for path in (source, target):
-        if path.suffix not in (".npy", *TORCH):
+        if path.suffix not in (".npy", *TORCH, *TABLES):
             raise TransilError(
-                f"{path}: unknown kind of file; scores are .npy or torch files ({', '.join(TORCH)})"
+                f"{path}: unknown kind of file; scores are .npy, torch files ({', '.join(TORCH)}) or "
+                f"tables ({', '.join(TABLES)})"
             )
+    if (source.suffix in TABLES) != (target.suffix in TABLES):
+        kinds = TABLES if source.suffix in TABLES else (".npy", *TORCH)
+        raise TransilError(f"{target}: scores of {source} are written as {', '.join(kinds)}")
+    if source.suffix in TABLES:
+        return _correct_table(source, target, bank, state, rescale, keep)
+    if keep:
+        raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
     if source.suffix in TORCH and target.suffix in TORCH:
         return _correct_tensor(source, target, bank, state, rescale)
     scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
@@ -74,6 +86,23 @@ def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
         state = bank.schedule.state_with(scores.shape[1])
     bank.schedule.check_columns(scores.shape[1], state, str(source))
     return state
+
+
+def _correct_table(
+    source: Path, target: Path, bank: Bank, state: int | None, rescale: bool, keep: Sequence[str]
+) -> tuple[int, int]:
+    table, sizes = read_table(source, keep), bank.schedule.seen
+    check_table(table, source, sizes if state is None else [bank.schedule.columns(state)])
+    scores = table.scores
+    state = _check(scores, source, bank, state)
+    bank.check_kind(scores, str(source))
+    try:
+        corrected = bank.correct(scores, state, rescale=rescale)
+    except TransilError as error:
+        raise TransilError(f"{source}: {error}") from None
+    check_finite(corrected, f"{target}, corrected to {corrected.dtype}")
+    write_table(target, table.with_scores(corrected))
+    return state, len(scores)
 
 
 def _correct_tensor(

@@ -17,8 +17,8 @@ COLUMNS = (
 NOTE = (
     "Means over targets and numbers of states. The interval is the mean of the settings' "
     "intervals, which is wider than that of independent settings would be. 'Surely': the "
-    "setting's own 95 % interval leaves out zero. A control corrects without any reference, or "
-    "not at all; the best one is chosen for each setting afterwards, which favours it."
+    "setting's own 95 % interval leaves out zero, with every seed. A control corrects without any "
+    "reference, or not at all; the best one is chosen for each setting afterwards, which favours it."
 )
 
 
@@ -87,8 +87,8 @@ def headlines(study: Study) -> list[Headline]:
                 [gain for _, _, gain in found],
                 percent(mean_or_none(s.low for _, s, _ in found)),
                 percent(mean_or_none(s.high for _, s, _ in found)),
-                sum(s.low is not None and s.low > 0 for _, s, _ in found),
-                sum(s.high is not None and s.high < 0 for _, s, _ in found),
+                sum(s.surely_better for _, s, _ in found),
+                sum(s.surely_worse for _, s, _ in found),
                 [gain - control for gain, control in best if control is not None],
             )
         )

@@ -31,8 +31,9 @@ T = TypeVar("T")
 class Summary:
     """The cells of one line at one place, over the seeds; shares between 0 and 1.
 
-    The interval holds those of all seeds: each of them knows of test images alone, and what is to
-    be sure must hold whatever the seed.
+    The interval is the mean of the seeds' intervals, as it would be if test images moved them all
+    alike, which they nearly do, being the same. It knows nothing of seeds: those are in `std`, and
+    what is `surely` so must be so with each of them.
     """
 
     cells: tuple[Cell, ...]
@@ -52,11 +53,21 @@ class Summary:
 
     @property
     def low(self) -> float | None:
-        return min((c.low for c in self.cells if c.low is not None), default=None)
+        return mean_or_none([c.low for c in self.cells])
 
     @property
     def high(self) -> float | None:
-        return max((c.high for c in self.cells if c.high is not None), default=None)
+        return mean_or_none([c.high for c in self.cells])
+
+    @property
+    def surely_better(self) -> bool:
+        """Whether the interval of every seed is above zero."""
+        return all(c.low is not None and c.low > 0 for c in self.cells)
+
+    @property
+    def surely_worse(self) -> bool:
+        """Whether the interval of every seed is below zero."""
+        return all(c.high is not None and c.high < 0 for c in self.cells)
 
     @property
     def accuracy(self) -> list[float]:

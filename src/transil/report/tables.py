@@ -214,7 +214,8 @@ def _notes(study: Study, rows: list[Row], fraction: float) -> tuple[str, ...]:
     entries = [e for row in rows for e in row.entries]
     if any(e.std is not None for e in entries):
         notes.append(
-            "± is the standard deviation over seeds; an interval holds the intervals of all seeds."
+            "± is the standard deviation over seeds; an interval is the mean of the seeds' intervals, "
+            "and knows of test images alone."
         )
     if any(e.paper is not None for e in entries):
         notes.append(differences(study))
