@@ -21,6 +21,7 @@ from transil.correction import (
 )
 from transil.errors import ConvergenceWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
+from transil.gains import gains
 from transil.metrics import Metrics
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
@@ -43,6 +44,7 @@ __all__ = [
     "evaluate",
     "fit",
     "fit_state",
+    "gains",
     "load_bank",
     "transfer",
 ]

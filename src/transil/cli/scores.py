@@ -25,6 +25,7 @@ from transil.correction.bank import Bank, measured_scales
 from transil.correction.shipped import load_bank
 from transil.errors import DataWarning, TransilError
 from transil.evaluation import evaluate
+from transil.gains import Gain, gains
 from transil.metrics import Metrics
 from transil.registry import nearest
 from transil.scores import ScoreStore
@@ -180,21 +181,57 @@ def evaluate_command(
         if one.transfer.how == "oracle":
             note(f"note: {name} is an oracle, chosen on test labels: an upper bound")
     told_absent(results["raw"], split)
+    won: list[Gain] = []
+    if banks and len(results["raw"].states) > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            won = gains(opened, banks, split=split, same_method=not any_method)
     if figure:
         from transil.report.figures import draw_evaluation
 
         loaded = next(iter(banks.values()), None)
         draw_evaluation(results, opened.schedule, figure, _title(opened, loaded))
     if as_json:
-        print_json(_as_json(opened, banks, split, results))
+        data = _as_json(opened, banks, split, results)
+        print_json({**data, "gains": [vars(gain) for gain in won]} if won else data)
     elif as_csv:
         print_csv([row for name, m in results.items() for row in _csv_rows(name, m)])
     elif len(banks) > 1:
         _print_several(opened, banks, split, topk, results)
+        _print_gains(won)
     else:
-        _print(opened, next(iter(banks.values()), None), split, topk, results)
+        _print(opened, next(iter(banks.values()), None), split, topk, results, won)
         if figure:
             say(f"figure: {figure}")
+
+
+def _points(gain: Gain | None) -> str:
+    return "" if gain is None else percent(gain.gain, sign=True)
+
+
+def _interval(gain: Gain | None, text: str = ", 95 % interval ") -> str:
+    if gain is None or gain.low is None or gain.high is None:
+        return ""
+    return f"{text}{percent(gain.low, sign=True)} to {percent(gain.high, sign=True)}"
+
+
+def _print_gains(won: list[Gain]) -> None:
+    """Over the raw scores, and over the first bank; on the same images."""
+    over_raw = [gain for gain in won if gain.over == "raw"]
+    first = over_raw[0].of
+    ahead = {gain.of: gain for gain in won if gain.over == first}
+    rows = [
+        [
+            g.of,
+            _points(g),
+            _interval(g, ""),
+            _points(ahead.get(g.of)),
+            _interval(ahead.get(g.of), ""),
+        ]
+        for g in over_raw
+    ]
+    heads = ["", "over raw", "95 % interval", f"over {first}", "95 % interval"]
+    print_table("gain of the average incremental accuracy (points)", heads, rows)
 
 
 def told_absent(metrics: Metrics, split: str) -> None:
@@ -328,7 +365,12 @@ def _csv_rows(name: str, metrics: Metrics) -> list[dict[str, Any]]:
 
 
 def _print(
-    store: ScoreStore, bank: Bank | None, split: str, topk: int, results: dict[str, Metrics]
+    store: ScoreStore,
+    bank: Bank | None,
+    split: str,
+    topk: int,
+    results: dict[str, Metrics],
+    won: list[Gain],
 ) -> None:
     say(f"{store.name}: {store.schedule}, split '{split}'")
     if bank:
@@ -349,6 +391,8 @@ def _print(
         rows.append(row)
     print_table("accuracy (%)", headings, rows)
     print_table("summary (%)", *_summary(raw, corrected, topk))
+    for gain in won:
+        say(f"gain of the average: {_points(gain)} points{_interval(gain)}\n")
     for name, metrics in results.items():
         matrix = [
             [100 * value for value in row[: i + 1]]

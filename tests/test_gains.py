@@ -1,0 +1,89 @@
+"""Gains with paired intervals, as numbers and through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support import ok_here
+from transil import ScoreStore, TransilError, evaluate, fit, gains
+from transil.experiment.bootstrap import Bootstrap
+from transil.gains import paired
+from transil.synthetic import biased_scores
+
+BANKS = {
+    name: fit([biased_scores("12/3", seed=seed) for seed in (1, 2)], correction=name)
+    for name in ("adbic", "bic")
+}
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9), st.floats(0.0, 0.5), st.integers(1, 4))
+def test_the_interval_is_that_of_a_bootstrap(
+    seed: int, right: float, changed: float, states: int
+) -> None:
+    random = np.random.default_rng(seed)
+    sizes = [400 * (s + 1) for s in range(states)]
+    # What an image does in one state it tends to do in the next.
+    luck = random.uniform(size=sizes[-1])
+    before = [luck[:n] + 0.1 * random.normal(size=n) < right for n in sizes]
+    after = [np.where(random.uniform(size=len(b)) < changed, ~b, b) for b in before]
+    gain, low, high = paired(before, after)
+    expected = np.mean([a.mean() - b.mean() for a, b in zip(after, before, strict=True)])
+    assert gain == pytest.approx(float(expected))
+    assert low is not None
+    assert high is not None
+    resampled = Bootstrap(sizes[-1], 1000).interval(before, after)
+    # Quantiles of a thousand resamples are off by some per cent themselves.
+    wide = resampled[1] - resampled[0]
+    assert (low, high) == pytest.approx(resampled, abs=0.12 * wide + 1e-9)
+
+
+def test_each_over_raw_and_over_the_first() -> None:
+    store = biased_scores("12/3", seed=9)
+    found = {(g.of, g.over): g for g in gains(store, BANKS)}
+    assert list(found) == [("adbic", "raw"), ("bic", "raw"), ("bic", "adbic")]
+    raw = evaluate(store).average_incremental_accuracy
+    average = {k: evaluate(store, b).average_incremental_accuracy for k, b in BANKS.items()}
+    assert found["bic", "raw"].gain == pytest.approx(average["bic"] - raw)
+    assert found["bic", "adbic"].gain == pytest.approx(average["bic"] - average["adbic"])
+    for gain in found.values():
+        assert gain.low is not None
+        assert gain.high is not None
+        assert gain.low < gain.gain < gain.high
+
+
+def test_without_nested_images_or_a_second_state() -> None:
+    made = biased_scores("12/3", seed=9)
+    turned = ScoreStore.from_arrays({}, made.schedule)
+    for state in (1, 2, 3):
+        data = made.get("test", state)
+        turned.put("test", state, data.scores[::-1], data.labels[::-1])
+    (gain,) = gains(turned, {"adbic": BANKS["adbic"]}, same_method=False)
+    assert gain.low is None
+    assert gain.high is None
+    one = ScoreStore.from_arrays({}, "4/1")
+    one.put("test", 1, made.get("test", 1).scores, made.get("test", 1).labels)
+    with pytest.raises(TransilError, match="no state after the first"):
+        gains(one, BANKS)
+
+
+def test_the_command_says_them(tmp_path: Path) -> None:
+    biased_scores("12/3", seed=9).save(tmp_path / "store")
+    for name, bank in BANKS.items():
+        bank.save(tmp_path / f"{name}.json")
+    words = ("evaluate", "store", "--bank", "adbic.json")
+    (gain,) = gains(tmp_path / "store", {"adbic": BANKS["adbic"]})
+    said = ok_here(*words, cwd=tmp_path)
+    shown = f"{100 * gain.gain:+.2f} points, 95 % interval {100 * (gain.low or 0):+.2f} to "
+    assert f"gain of the average: {shown}" in said
+    said = ok_here(*words, "--bank", "bic.json", cwd=tmp_path)
+    assert "over adbic.json" in said
+    data = json.loads(ok_here(*words, "--bank", "bic.json", "--json", cwd=tmp_path))
+    assert [(g["of"], g["over"]) for g in data["gains"]][-1] == ("bic.json", "adbic.json")
+    assert "gains" not in json.loads(ok_here("evaluate", "store", "--json", cwd=tmp_path))
