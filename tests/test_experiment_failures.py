@@ -10,7 +10,7 @@ import pytest
 
 from support import run_transil
 from test_experiment import SMALL, plan_of, recipe
-from transil import plugins
+from transil import ScoreStore, load_bank, plugins
 from transil.cli.app import run
 from transil.correction.registry import CORRECTIONS
 from transil.errors import TransilError
@@ -122,3 +122,26 @@ def test_targets_without_test_images_are_refused_before_any_training(tmp_path: P
 def test_a_correction_may_have_candidates_of_its_own(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, solvers_of="{bic: [newton, 'newton:0.01']}")
     assert ("bic", "newton:0.01") in plan.experiment.candidate_ways
+
+
+def test_a_large_first_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))  # they take seconds
+    small = {"states": "[3]", "targets": "[c]", "methods": "[lwf]", "candidates": "[]"}
+    plain, large = tmp_path / "plain", tmp_path / "large"
+    words = ["run", recipe(tmp_path, **small), "--processes", "1", "train.epochs=1"]
+    assert run([*words, "-o", str(large), "first_classes=3"]) == 2
+    assert "after 3 of 4 classes, 1 are left for 2 equal groups" in capsys.readouterr().err
+    assert run([*words, "-o", str(large), "first_classes=2"]) == 0
+    stores = [ScoreStore.open(path) for path in large.glob("runs/*/scores/lwf")]
+    assert len(stores) == 3
+    assert {store.schedule.sizes for store in stores} == {(2, 1, 1)}
+    assert load_bank(large / "banks" / "lwf-s3-adbic-newton-seed0.json").schedule.sizes == (2, 1, 1)
+    assert "first group has 2 classes" in (large / "report.html").read_text()
+    assert run([*words, "-o", str(plain), "states=[2]"]) == 0
+    capsys.readouterr()
+    assert run(["report", str(plain), str(large), "-o", str(tmp_path / "both")]) == 2
+    assert (
+        "first groups of other sizes (first_classes); report them apart" in capsys.readouterr().err
+    )

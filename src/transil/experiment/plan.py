@@ -238,7 +238,7 @@ def make_task(
     data = {
         "order": experiment.order,
         **sets[dataset],
-        "states": states,
+        **groups(experiment, images[dataset].classes, states),
         "role": "reference" if reference and fraction == 1.0 else "target",
         "train_fraction": fraction,
     }
@@ -267,6 +267,20 @@ def make_task(
     epochs = config.train.epochs_of
     seen = sum(n * epochs(s) for s, n in enumerate(stream.counts()["train"], start=1))
     return Task(dataset, method, states, fraction, seed, config, folder / "runs" / name, seen)
+
+
+def groups(experiment: Experiment, classes: int, states: int) -> dict[str, Any]:
+    """The schedule of a training with so many classes, as its `data` settings say it."""
+    first = experiment.first_classes
+    if first is None or states == 1:
+        return {"states": states}
+    each, over = divmod(classes - first, states - 1)
+    if each < 1 or over:
+        raise TransilError(
+            f"{experiment.name}: first_classes: after {first} of {classes} classes, {classes - first} "
+            f"are left for {states - 1} equal groups; choose another number, or other `states`"
+        )
+    return {"sizes": [first, *[each] * (states - 1)]}
 
 
 def set_config(experiment: Experiment, name: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Experiment:
       recipe of the package or a .yaml file); `train`, `net`, `engine` go over them, and
       `per_method` over those of one method;
     - `solvers_of`: for a correction by its name, the solvers that alone it is fitted with;
+    - `first_classes`: how many classes the first group has; the others share the rest equally;
     - `train_fraction`: shares of the targets' training images; references always have all;
     - `fit_on`: the reference's splits that pairs are fitted on;
     - `own_bound`: also fit on the target's own validation images, an upper bound;
@@ -46,6 +47,7 @@ class Experiment:
     targets: tuple[str, ...]
     methods: tuple[str, ...]
     states: tuple[int, ...]
+    first_classes: int | None = None
     corrections: tuple[str, ...] = ("bic", "adbic")
     solvers: tuple[str, ...] = ("newton",)
     solvers_of: Mapping[str, Any] = field(default_factory=dict)
@@ -73,6 +75,8 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
         made: dict[str, Any] = plain(asdict(self))
+        if self.first_classes is None:  # came later: results without it stay as they are
+            del made["first_classes"]
         return made
 
     @property
@@ -195,6 +199,8 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
     for value in experiment.states:
         if value < 2:
             fail("states", f"{value} states leave nothing to correct; at least 2")
+    if experiment.first_classes is not None and experiment.first_classes < 1:
+        fail("first_classes", f"{experiment.first_classes} is too few; at least 1")
     for share in experiment.train_fraction:
         if not 0 < share <= 1:
             fail("train_fraction", f"{share} is not in (0, 1]")

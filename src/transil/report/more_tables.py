@@ -37,7 +37,7 @@ def ablation_table(study: Study) -> Table | None:
                 stds = [100 * a.std[a.counts.index(n)] for a in group if n in a.counts]
                 draws = [a.draws[a.counts.index(n)] for a in group if n in a.counts]
                 known = None
-                if first.correction == "adbic" and fraction == 1.0:
+                if first.correction == "adbic" and (fraction, study.first_classes) == (1.0, None):
                     known = paper.with_references(method, target, states, n)
                 entries.append(
                     MISSING
@@ -62,8 +62,8 @@ def ablation_table(study: Study) -> Table | None:
     draws = sorted({n for a in study.ablations for n in a.draws})
     most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
     notes = [f"Average accuracy in % with R references, mean over {most} draws of them; ± "
-             "is the standard deviation over the draws (none where there is only one draw). Signed "
-             "numbers are points over the uncorrected model."]  # fmt: skip
+             "is the standard deviation over the draws (none where there is only one draw), of raw "
+             "that over seeds. Signed numbers are points over the uncorrected model."]  # fmt: skip
     if any(e is MISSING for row in rows for e in row.entries):
         notes.append("A dash: the target has fewer references, or it was not run.")
     if any(e.paper is not None for row in rows for e in row.entries):

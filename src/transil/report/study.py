@@ -96,6 +96,14 @@ class Study:
             named = ", ".join(r.name for r in self.results)
             raise TransilError(f"no results to report{f' in {named}' if named else ''}; "
                                "run the experiment first")  # fmt: skip
+        recipes = [r.facts.get("recipe") for r in self.results]
+        firsts = {x.get("first_classes") if isinstance(x, dict) else None for x in recipes}
+        if len(firsts) > 1:
+            raise TransilError(
+                "these results have first groups of other sizes (first_classes); report them apart"
+            )
+        # The paper has equal groups: its numbers stand beside such alone.
+        self.first_classes: int | None = firsts.pop()
         cells: dict[Any, Cell] = {}
         details: dict[Any, Detail] = {}
         pairs: dict[Any, Pairs] = {}

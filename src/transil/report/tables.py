@@ -140,11 +140,13 @@ def accuracy_table(study: Study, fraction: float) -> Table:
 
 def _entry(study: Study, place: Place, line: Line) -> Entry:
     target, method, states, fraction = place
-    known = line.paper_name and paper.accuracy(method, target, states, fraction, line.paper_name)
+    known = None
+    if line.paper_name and study.first_classes is None:
+        known = paper.accuracy(method, target, states, fraction, line.paper_name)
     summary = study.get(place, line)
     if summary is None:
         return MISSING  # the paper's number alone would look like one of ours
-    return replace(summary_entry(summary), paper=known or None)
+    return replace(summary_entry(summary), paper=known)
 
 
 def summary_entry(summary: Summary) -> Entry:
@@ -211,6 +213,11 @@ def _notes(study: Study, rows: list[Row], fraction: float) -> tuple[str, ...]:
         "A dash stands for what was not run.",
         *_references(study, fraction),
     ]
+    if study.first_classes is not None:
+        notes.append(
+            f"The first group has {study.first_classes} classes, the others share the rest equally; "
+            "the paper's groups are all equal, so its numbers are not shown."
+        )
     entries = [e for row in rows for e in row.entries]
     if any(e.std is not None for e in entries):
         notes.append(
