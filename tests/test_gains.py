@@ -83,7 +83,7 @@ def test_the_command_says_them(tmp_path: Path) -> None:
     shown = f"{100 * gain.gain:+.2f} points, 95 % interval {100 * (gain.low or 0):+.2f} to "
     assert f"gain of the average: {shown}" in said
     said = ok_here(*words, "--bank", "bic.json", cwd=tmp_path)
-    assert "over adbic.json" in said
+    assert "over the first" in said
     data = json.loads(ok_here(*words, "--bank", "bic.json", "--json", cwd=tmp_path))
     assert [(g["of"], g["over"]) for g in data["gains"]][-1] == ("bic.json", "adbic.json")
     assert "gains" not in json.loads(ok_here("evaluate", "store", "--json", cwd=tmp_path))

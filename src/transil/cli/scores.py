@@ -230,7 +230,7 @@ def _print_gains(won: list[Gain]) -> None:
         ]
         for g in over_raw
     ]
-    heads = ["", "over raw", "95 % interval", f"over {first}", "95 % interval"]
+    heads = ["", "over raw", "95 % interval", "over the first", "95 % interval"]
     print_table("gain of the average incremental accuracy (points)", heads, rows)
 
 
@@ -392,7 +392,7 @@ def _print(
     print_table("accuracy (%)", headings, rows)
     print_table("summary (%)", *_summary(raw, corrected, topk))
     for gain in won:
-        say(f"gain of the average: {_points(gain)} points{_interval(gain)}\n")
+        say(f"gain of the average: {_points(gain)} points{_interval(gain)}")
     for name, metrics in results.items():
         matrix = [
             [100 * value for value in row[: i + 1]]
