@@ -108,7 +108,7 @@ def test_rounded_logarithms_are_recognised(decimals: int) -> None:
 def test_masked_arrays_are_refused() -> None:
     scores = biased_scores("12/3", seed=1).get("test", 3)
     masked = np.ma.masked_array(scores.scores, mask=scores.scores > 3.0)
-    with pytest.raises(TransilError, match=r"a masked array; fill it, with scores\.filled"):
+    with pytest.raises(TransilError, match=r"a masked array; fill it, scores with \.filled"):
         fit([changed(1), changed(2)]).correct(masked, 3)
     with pytest.raises(TransilError, match="a masked array"):
         ScoreStore.from_arrays({"test": [(masked, scores.labels)]}, [12])
@@ -119,3 +119,7 @@ def test_logarithms_of_half_precision_are_recognised() -> None:
     logs = scores.bfloat16().log_softmax(1).float()
     assert probabilities(logs) == "log-probabilities"
     assert probabilities(scores.bfloat16().float()) is None
+    means = torch.randn(30, 16, generator=torch.Generator().manual_seed(0))
+    distances = -torch.cdist(means.repeat(3, 1) + 0.1, 8 * means).square()  # a nearest-mean head
+    for factor in (1.0, 0.1, 0.01):
+        assert probabilities((factor * distances).bfloat16().float()) is None

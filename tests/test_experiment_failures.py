@@ -99,17 +99,32 @@ def test_a_failing_part_is_noted_and_the_others_are_reported(
 
 def test_what_cannot_be_imported_is_told(own: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import no_such_thing\n")
-    (tmp_path / "json.py").write_text("")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "json.py").write_text("")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(0)\n")
     for name, says in (
         ("absent.py", "absent.py: there is no such file to import"),
         ("bad.py", "bad.py: it cannot be imported (ModuleNotFoundError: No module named"),
-        ("json.py", "json.py: there is a module 'json' already; rename the file"),
+        ("own/json.py", "json.py: there is a module 'json' already; rename the file"),
         ("no.such.module", "no.such.module: it cannot be imported (ModuleNotFoundError"),
+        ("leaves.py", "leaves.py: it cannot be imported (SystemExit: 0)"),
+        ("own", "own: a folder; name a file of it, or an installed module"),
     ):
         done = run_transil("--import", name, "methods", cwd=tmp_path)
         assert done.returncode == 2
         assert says in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_file_may_be_named_twice_and_have_another_beside_it(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("VALUE = 1\n")
+    own.write_text("from beside import VALUE\n" + own.read_text())
+    again = f"{tmp_path.name}/../{tmp_path.name}/{own.name}"
+    done = run_transil(
+        "--import", f"{tmp_path.name}/{own.name}", "--import", again, "methods", cwd=tmp_path.parent
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cousin" in done.stdout
 
 
 def test_targets_without_test_images_are_refused_before_any_training(tmp_path: Path) -> None:
@@ -145,3 +160,35 @@ def test_a_large_first_group(
     assert (
         "first groups of other sizes (first_classes); report them apart" in capsys.readouterr().err
     )
+
+
+def test_a_set_has_the_schedule_of_the_experiment(tmp_path: Path) -> None:
+    text = SMALL.replace('test=5&size=16"}', 'test=5&size=16", sizes: [3, 1]}', 1)
+    (tmp_path / "r.yaml").write_text(text)
+    with pytest.raises(
+        TransilError, match=r"sets\.a\.sizes: all sets have the experiment's schedule"
+    ):
+        make_plan(load_experiment(str(tmp_path / "r.yaml")), tmp_path / "results")
+
+
+def test_a_damaged_run_costs_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transil.report.parts._pictures", lambda _: ([], ""))  # they take seconds
+    small = {"states": "[2]", "methods": "[lwf]", "candidates": "[]", "joint": "true"}
+    words = ["run", recipe(tmp_path, **small), "--processes", "1", "train.epochs=1"]
+    words += ["-o", str(tmp_path / "results")]
+    assert run(words) == 0
+    for name, split in (("c-lwf", "test"), ("d-joint", "test"), ("b-lwf", "val")):
+        (run_folder,) = (tmp_path / "results" / "runs").glob(f"{name}-*")
+        next(run_folder.glob(f"scores/*/{split}-*.safetensors")).write_bytes(b"half")
+    capsys.readouterr()
+    assert run(words) == 1
+    told = capsys.readouterr().err
+    assert told.count("failed: ") == 3
+    assert str(tmp_path) not in (tmp_path / "results" / "results.json").read_text()
+    found = Results.load(tmp_path / "results")
+    kinds = {(c.setting.target, c.kind, *c.references) for c in found.cells if c.name != "shift"}
+    assert ("d", "transfer", "a") in kinds
+    assert {target for target, *_ in kinds} == {"d"}
+    assert [joint.target for joint in found.joints] == ["c"]

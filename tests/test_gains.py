@@ -52,6 +52,10 @@ def test_each_over_raw_and_over_the_first() -> None:
     average = {k: evaluate(store, b).average_incremental_accuracy for k, b in BANKS.items()}
     assert found["bic", "raw"].gain == pytest.approx(average["bic"] - raw)
     assert found["bic", "adbic"].gain == pytest.approx(average["bic"] - average["adbic"])
+    (alone,) = gains(store, BANKS["bic"])
+    assert alone.gain == found["bic", "raw"].gain
+    with pytest.raises(TransilError, match="cannot be called 'raw'"):
+        gains(store, {"raw": BANKS["bic"]})
     for gain in found.values():
         assert gain.low is not None
         assert gain.high is not None

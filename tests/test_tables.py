@@ -70,6 +70,42 @@ def test_a_table_without_a_header_stays_without(bank: Bank, scores: Any, tmp_pat
     np.testing.assert_allclose(found, bank.correct(scores.astype(np.float64), 3), rtol=1e-6)
 
 
+def test_headers_of_numbers_and_tables_without_one(bank: Bank, scores: Any, tmp_path: Path) -> None:
+    """What pandas writes, and what no program should take for an image or lose."""
+    rows = [",".join(f"{x:.6f}" for x in row) for row in scores]
+    numbers = ",".join(str(i) for i in range(12))
+    kinds = {
+        "numbers": [numbers, *rows],
+        "index": [f",{numbers}", *(f"{i},{row}" for i, row in enumerate(rows))],
+        "quoted": [
+            ";".join(f'"{i}, y"' for i in range(12)), *(row.replace(",", ";") for row in rows)
+        ],
+        "zeros": [
+            "id,ok," + numbers, *(f"{i:03d},{i % 2 == 0},{row}" for i, row in enumerate(rows))
+        ],
+        "names": [f"{i}.png,{row}" for i, row in enumerate(rows)],
+    }  # fmt: skip
+    expected = bank.correct(scores.astype(np.float64).round(6), 3)
+    for name, lines in kinds.items():
+        (tmp_path / f"{name}.csv").write_text("\r\n".join(lines) + "\r\n", encoding="utf-8-sig")
+        keep = ("--keep", "id") if name == "zeros" else ()
+        said = ok_here("correct", f"{name}.csv", "--bank", "bank.json", "-o", "o.csv", *keep,
+                       cwd=tmp_path)  # fmt: skip
+        assert f"{ROWS} rows" in said, name
+        text = (tmp_path / "o.csv").read_text().replace('"', "").splitlines()
+        assert len(text) == len(lines)
+        separator = ";" if name == "quoted" else ","
+        first = 1 if name != "names" else 0
+        found = np.array([row.split(separator)[-12:] for row in text[first:]], dtype=float)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        if name in ("zeros", "names", "index"):
+            beside = [row.split(",")[0] for row in text[first:]]
+            assert beside == [row.split(",")[0] for row in lines[first:]]
+        if name == "zeros":
+            assert text[0] == lines[0]
+            assert [row.split(",")[1] for row in text[1:3]] == ["True", "False"]
+
+
 def test_mistakes_get_one_line_and_nothing_is_written(
     bank: Bank, scores: Any, tmp_path: Path
 ) -> None:
@@ -80,17 +116,26 @@ def test_mistakes_get_one_line_and_nothing_is_written(
     (tmp_path / "junk.parquet").write_text("no table")
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
     np.save(tmp_path / "in.npy", scores)
+    (tmp_path / "latin.csv").write_bytes("name,a,b,c,d\nJörg,1,2,3,4.5\n".encode("latin-1"))
+    (tmp_path / "commas.csv").write_text("a;b;c;d\n0,5;1,5;2,5;3,5\n")
+    (tmp_path / "header.csv").write_text("a,b,c,d\n")
+    nested = pyarrow.table({"list": [[1], [2]], **{f"{i}": [0.5, 1.0] for i in range(4)}})
+    parquet.write_table(nested, tmp_path / "nested.parquet")
     cases = [
-        (("in.csv", "-o", "out.csv"), "13 columns of numbers (id, class 0, ...), and file without, "
-         "but a model has 4, 8, 12 classes; name columns that are no scores with --keep"),
+        (("in.csv", "-o", "out.csv"), "13 columns of numbers (id, class 0, ...) and 1 of others "
+         "('file'), but a model has 4, 8, 12 classes; name numbers that are no scores with --keep"),
         (("in.csv", "-o", "out.csv", "--keep", "idd"), "no column 'idd' to keep; did you mean 'id'?"),
         (("in.csv", "-o", "out.csv", "--keep", "id", "--state", "2"), "but a model has 8 classes"),
         (("in.csv", "-o", "out.npy", "--keep", "id"), "are written as .csv, .tsv, .parquet"),
         (("in.npy", "-o", "out.npy", "--keep", "id"), "only tables have columns to keep"),
-        (("holes.csv", "-o", "out.csv", "--keep", "id"), "score nan in row 0, column 2"),
-        (("junk.parquet", "-o", "out.parquet"), "junk.parquet: not a table of that kind"),
-        (("ragged.csv", "-o", "out.csv"), "ragged.csv: not a table of that kind"),
-        (("absent.csv", "-o", "out.csv"), "cannot read absent.csv"),
+        (("holes.csv", "-o", "out.csv", "--keep", "id"), "3 of others ('file', 'id', 'class 2')"),
+        (("junk.parquet", "-o", "out.parquet"), "junk.parquet: not a table that can be read"),
+        (("ragged.csv", "-o", "out.csv"), "ragged.csv: not a table that can be read"),
+        (("absent.csv", "-o", "out.csv"), "cannot use absent.csv"),
+        (("latin.csv", "-o", "out.csv"), "latin.csv: not a table that can be read"),
+        (("commas.csv", "-o", "out.csv"), "0 columns of numbers and 4 of others"),
+        (("header.csv", "-o", "out.csv"), "header.csv: a table without rows"),
+        (("nested.parquet", "-o", "out.csv"), "out.csv: not a table that can be read or written so"),
     ]  # fmt: skip
     before = sorted(tmp_path.iterdir())
     for words, says in cases:

@@ -49,7 +49,7 @@ def check_scores(scores: object, where: str = "scores") -> None:
 def refuse_masks(scores: object, where: str = "scores") -> None:
     """An error for masked arrays of NumPy, whose masks would get lost on the way."""
     if isinstance(scores, np.ma.MaskedArray) and np.ma.is_masked(scores):
-        raise TransilError(f"{where}: a masked array; fill it, with scores.filled(-numpy.inf)")
+        raise TransilError(f"{where}: a masked array; fill it, scores with .filled(-numpy.inf)")
 
 
 def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
@@ -77,14 +77,19 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     # Half precision adds up to 1 only roughly.
     near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
     many = len(rows) >= SURE_ROWS
-    off = _rounding(rows) if many else 0.0
+    off, share = _rounding(rows) if many else (0.0, 0.0)
     with np.errstate(over="ignore"):
-        sums = {"probabilities": rows.sum(axis=1), "log-probabilities": np.exp(rows).sum(axis=1)}
+        powers = np.exp(rows)
+    sums = {"probabilities": rows.sum(axis=1), "log-probabilities": powers.sum(axis=1)}
     signs = {"probabilities": rows.min() >= 0 and bool(((rows > 0) & (rows < 1)).any()),
              "log-probabilities": rows.max() <= 0}  # fmt: skip
-    # Errors of probabilities add up, those of logarithms are shares of what they stand for.
-    within = {"probabilities": max(near, min(0.3, off * rows.shape[1])),
-              "log-probabilities": max(near, float(np.expm1(1.1 * off)))}  # fmt: skip
+    # What rounding does to the sums: errors of probabilities add up, those of logarithms are shares
+    # of what they stand for.
+    wrong = 0.0
+    if signs["log-probabilities"]:
+        wrong = np.expm1(1.1 * off) + 2.0 * share * float((powers * -rows).sum(axis=1).max())
+    within = {"probabilities": max(near, min(0.3, off * rows.shape[1] + 2.0 * share)),
+              "log-probabilities": max(near, min(0.06, wrong))}  # fmt: skip
     for kind, one in sums.items():
         if signs[kind] and np.abs(one - 1.0).max() < within[kind]:
             return kind
@@ -93,14 +98,17 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     return None
 
 
-def _rounding(rows: Float64Array) -> float:
-    """By how much values were rounded: to 1 to 4 decimals, or to the bits of bfloat16; else 0."""
+def _rounding(rows: Float64Array) -> tuple[float, float]:
+    """By how much values were rounded, absolutely and as a share of them.
+
+    To 1 to 4 decimals, or to the bits of bfloat16; otherwise 0.
+    """
     for decimals in range(1, 5):
         unit = 10.0**-decimals
         if np.abs(rows - rows.round(decimals)).max() < 0.05 * unit:
-            return unit / 2
+            return unit / 2, 0.0
     bits = rows.astype(np.float32).view(np.uint32)
-    return float(np.abs(rows).max()) * 2.0**-9 if not (bits & 0xFFFF).any() else 0.0
+    return (0.0, 0.0) if (bits & 0xFFFF).any() else (0.0, 2.0**-9)
 
 
 def check_raw(

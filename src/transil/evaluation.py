@@ -60,8 +60,9 @@ def evaluate(
 def _tell_scale(store: ScoreStore, bank: Bank, split: str) -> None:
     """A hint where scores spread farther, or less, than those of all the bank's references.
 
-    References that are trained alike differ by some per cent; with LUCIR a fifth more, by another
-    weight decay, cost four points of accuracy (docs/banks.md).
+    References that are trained alike mostly differ by some per cent (FT+ and SIW in twenty states
+    by up to a quarter); with LUCIR a fifth more, by another weight decay, cost four points of
+    accuracy (docs/banks.md).
     """
     try:
         scales = measured_scales(store, split)

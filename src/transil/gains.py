@@ -39,19 +39,24 @@ class Gain:
 
 def gains(
     store: ScoreStore | str | os.PathLike[str],
-    banks: Mapping[str, Bank] | Iterable[str],
+    banks: Mapping[str, Bank] | Bank | str | Iterable[str],
     *,
     split: str = "test",
     same_method: bool = True,
 ) -> list[Gain]:
     """What each bank gains over the raw scores, and each later one over the first.
 
-    `banks`: by name, or files and names of shipped ones. The differences are paired: on the same
-    images.
+    `banks`: one, or several by name; also files and names of shipped ones. The differences are
+    paired: on the same images.
     """
     store = as_store(store)
-    if not isinstance(banks, Mapping):
-        banks = {str(name): load_bank(name) for name in banks}
+    if isinstance(banks, Bank):
+        banks = {"bank": banks}
+    elif not isinstance(banks, Mapping):
+        several = [banks] if isinstance(banks, str | os.PathLike) else list(banks)
+        banks = {str(name): load_bank(name) for name in several}
+    if "raw" in banks:
+        raise TransilError("a bank cannot be called 'raw' here: so are the scores without one")
     hits: dict[str, list[Hits]] = {"raw": []}
     states = store.require(split, unfinished=True)[1:]
     if not states:

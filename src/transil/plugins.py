@@ -20,6 +20,8 @@ _done: set[str] = set()
 
 def add_plugin(name: str) -> None:
     """Name one more file or module, for this process and those it starts, and import it."""
+    if os.pathsep in name:
+        raise TransilError(f"{name}: a name with '{os.pathsep}' cannot be imported; rename it")
     if name.endswith(".py"):
         name = str(Path(name).absolute())
     os.environ[ENVIRONMENT] = os.pathsep.join([*_named(), name])
@@ -46,10 +48,17 @@ def _import(name: str) -> None:
     path = Path(name)
     try:
         if path.suffix != ".py":
+            if path.is_dir():
+                raise TransilError(f"{name}: a folder; name a file of it, or an installed module")
             importlib.import_module(name)
             return
         if not path.is_file():
             raise TransilError(f"{name}: there is no such file to import")
+        if str(path.parent) not in sys.path:
+            sys.path.append(str(path.parent))  # for files beside it
+        there = getattr(sys.modules.get(path.stem), "__file__", None)
+        if there is not None and path.samefile(there):
+            return
         if path.stem in sys.modules:
             raise TransilError(f"{name}: there is a module '{path.stem}' already; rename the file")
         # Under the file's own name: dataclasses look up their module, and so does unpickling.
@@ -62,6 +71,6 @@ def _import(name: str) -> None:
             raise
     except TransilError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         kind = type(error).__name__
         raise TransilError(f"{name}: it cannot be imported ({kind}: {reason(error)})") from None

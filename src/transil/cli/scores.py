@@ -167,7 +167,7 @@ def evaluate_command(
         raise TransilError("--rescale goes with --bank")
     if figure and len(wanted) > 1:
         raise TransilError("--figure shows one bank; draw them one by one")
-    banks = {name: load_bank(name) for name in wanted}
+    banks = {"./raw" if name == "raw" else name: load_bank(name) for name in wanted}
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     for name, one in banks.items():
         one.check_store(opened, same_method=not any_method)

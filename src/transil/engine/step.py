@@ -51,10 +51,11 @@ class Step:
             with torch.no_grad():
                 teacher = self.teacher(images) if self.teacher is not None else None
         losses = self.method.loss(student, teacher, labels, self.context)
-        if losses.shape != labels.shape:
+        shape = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
+        if shape != tuple(labels.shape):
             raise TransilError(
                 f"method '{self.method.name}': its loss must give one number per image, of shape "
-                f"{tuple(labels.shape)}, not {tuple(losses.shape)}; take no mean (reduction='none')"
+                f"{tuple(labels.shape)}, not {shape}; take no mean (reduction='none')"
             )
         loss = (losses * share).sum()
         self.optimiser.zero_grad(set_to_none=True)

@@ -288,6 +288,12 @@ def set_config(experiment: Experiment, name: str) -> dict[str, Any]:
     given = experiment.sets.get(name, {})
     if not isinstance(given, Mapping):
         raise TransilError(f"{experiment.name}: sets.{name} must be a group of settings")
+    for key in ("states", "sizes", "schedule"):
+        if given.get(key) is not None:
+            raise TransilError(
+                f"{experiment.name}: sets.{name}.{key}: all sets have the experiment's schedule "
+                "(states, first_classes)"
+            )
     settings = dict(given)
     path = str(settings.get("path", name))
     if ":" not in path and (data_dir() / path).exists():

@@ -50,7 +50,7 @@ def run_experiment(
         failures = [_here(f, plan.folder) for f in (execute or local_executor())(plan, tell)]
         results = study(plan, tell, processes=processes)
         known = {failure.what for failure in failures}
-        others = [f for f in results.failures if f.what not in known]
+        others = [_here(f, plan.folder) for f in results.failures if f.what not in known]
         results = replace(results, failures=[*failures, *others])
         results.save(plan.folder)
         return results

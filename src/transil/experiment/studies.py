@@ -92,7 +92,8 @@ def study(
                 study_method(plan, results, fits, method, states, seed)
     for target, seed in itertools.product(experiment.targets, experiment.seeds):
         if experiment.joint:
-            add_joint(plan, results, target, seed)
+            with noted(results, f"joint, {target}, seed {seed}"):
+                add_joint(plan, results, target, seed)
     return results
 
 
@@ -111,12 +112,19 @@ def study_method(
     """All targets of one method, S and seed."""
     experiment = plan.experiment
     whole = reference_stores(plan, results, method, states, seed)
-    stores = {name: joined(store, experiment.fit_on, name) for name, store in whole.items()}
+    stores = {}
+    for name, store in list(whole.items()):
+        with noted(results, f"reference {name}, {method}, {states} states, seed {seed}"):
+            stores[name] = joined(store, experiment.fit_on, name)
+    whole = {name: whole[name] for name in stores}
     settings = [
         Setting(target, method, states, fraction, seed)
         for target, fraction in itertools.product(experiment.targets, experiment.train_fraction)
     ]
-    targets = [t for s in settings if (t := open_target(plan, results, s)) is not None]
+    targets = []
+    for s in settings:
+        with noted(results, f"{s.target}, {method}, {states} states, seed {seed}"):
+            targets += [t for t in [open_target(plan, results, s)] if t is not None]
     choosing = experiment.candidate_ways if len(stores) > 1 else []
     ahead = fits.jobs(stores, [*experiment.ways, *choosing])
     if stores and experiment.own_bound:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ TABLES = (".csv", ".tsv", ".parquet")
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a file. `columns` are those with scores, in learning order; others stay as they are."""
+    """A table of a file. `columns` are those with scores, in learning order; others stay as they are.
+
+    In CSV those are kept as the texts they are: '007' is no number.
+    """
 
     data: Any  # pyarrow.Table
     columns: tuple[int, ...]
@@ -29,10 +34,10 @@ class Table:
     @property
     def scores(self) -> FloatArray:
         """The scores, (rows, columns); an empty cell is NaN."""
-        parts = [self.data.column(i).to_numpy() for i in self.columns]
-        if not parts:
-            return np.empty((self.data.num_rows, 0))
-        made = np.stack(parts, axis=1)
+        cells = [self.data.column(i) for i in self.columns]
+        texts = [_arrow().types.is_string(column.type) for column in cells]
+        parts = [_numbers(c) if text else c for c, text in zip(cells, texts, strict=True)]
+        made = np.stack([part.to_numpy() for part in parts], axis=1)
         return made if np.issubdtype(made.dtype, np.floating) else made.astype(np.float64)
 
     def with_scores(self, scores: FloatArray) -> Table:
@@ -42,51 +47,29 @@ class Table:
             data = data.set_column(
                 i, data.column_names[i], [np.ascontiguousarray(scores[:, place])]
             )
-        return Table(data, self.columns, self.header, self.delimiter)
-
-    @property
-    def others(self) -> list[str]:
-        """The names of columns without scores."""
-        own = set(self.columns)
-        return [name for i, name in enumerate(self.data.column_names) if i not in own]
+        return replace(self, data=data)
 
 
 def read_table(path: Path, keep: Sequence[str] = ()) -> Table:
-    """Read a table; its scores are all columns of numbers that are not named in `keep`."""
-    arrow = _arrow()
-    with told(f"cannot read {path}"), open(path, "rb") as file:
-        first = file.readline(1 << 20)
-    header, delimiter = True, ","
-    try:
-        if path.suffix == ".parquet":
-            data = arrow.parquet.read_table(path)
-        else:
-            header, delimiter = _form(first.decode("utf-8-sig", "replace"), path)
-            data = arrow.csv.read_csv(
-                path,
-                arrow.csv.ReadOptions(autogenerate_column_names=not header),
-                arrow.csv.ParseOptions(delimiter=delimiter),
-            )
-    except arrow.ArrowException as error:
-        raise TransilError(f"{path}: not a table of that kind ({reason(error)})") from None
+    """Read a table; its scores are all columns of numbers, but for those that `keep` names.
+
+    A column without a name, as the index that pandas writes, is kept as well. The columns of a table
+    without a header are called 1, 2, ...
+    """
+    with _errors(path):
+        table = _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
+    names = table.data.column_names
     for name in keep:
-        if name not in data.column_names:
-            raise TransilError(
-                f"{path}: no column '{name}' to keep; {nearest(name, data.column_names)}"
-            )
-    number = (arrow.types.is_floating, arrow.types.is_integer)
-    columns = [
-        i
-        for i, field in enumerate(data.schema)
-        if field.name not in keep and any(is_one(field.type) for is_one in number)
-    ]
-    return Table(data, tuple(columns), header, delimiter)
+        if name not in names:
+            raise TransilError(f"{path}: no column '{name}' to keep; {nearest(name, names)}")
+    kept = {*keep, ""}
+    return replace(table, columns=tuple(i for i in table.columns if names[i] not in kept))
 
 
 def write_table(path: Path, table: Table) -> None:
     """Write a table as the ending of `path` says, all of it or nothing."""
     arrow = _arrow()
-    with atomic_file(path, durable=False) as file:
+    with _errors(path), atomic_file(path, durable=False) as file:
         if path.suffix == ".parquet":
             arrow.parquet.write_table(table.data, file)
             return
@@ -97,15 +80,84 @@ def write_table(path: Path, table: Table) -> None:
 
 def check_table(table: Table, path: Path, sizes: Sequence[int]) -> None:
     """An error where a table does not have the columns of one of the `sizes`, or a hole in them."""
-    found = len(table.columns)
+    found, names = len(table.columns), table.data.column_names
+    if not table.data.num_rows:
+        raise TransilError(f"{path}: a table without rows")
     if found not in sizes:
-        named = [table.data.column_names[i] for i in table.columns[:2]]
-        text = f", and {', '.join(table.others[:3])} without" if table.others else ""
+        others = [name for i, name in enumerate(names) if i not in table.columns]
+        shown = [f"{found} columns of numbers"]
+        if table.columns:
+            first = [names[i] for i in table.columns[:2]]
+            shown[0] += f" ({', '.join([*first, '...'] if found > 2 else first)})"
+        if others:
+            shown.append(
+                f"{len(others)} of others ({', '.join(repr(name) for name in others[:3])})"
+            )
         raise TransilError(
-            f"{path}: {found} columns of numbers ({', '.join([*named, '...'][:3])}){text}, but a model "
-            f"has {_listed(sizes)} classes; name columns that are no scores with --keep"
+            f"{path}: {' and '.join(shown)}, but a model has {_listed(sizes)} classes; name numbers "
+            "that are no scores with --keep; a score has a decimal point, and no cell may be empty"
         )
     check_finite(table.scores, str(path))
+
+
+def _read_parquet(path: Path) -> Table:
+    arrow = _arrow()
+    data = arrow.parquet.read_table(path)
+    is_number = (arrow.types.is_floating, arrow.types.is_integer)
+    columns = [
+        i for i, field in enumerate(data.schema) if any(test(field.type) for test in is_number)
+    ]
+    return Table(data, tuple(columns))
+
+
+def _read_text(path: Path) -> Table:
+    """All cells as text first: what is no score is to be written as it was read."""
+    arrow = _arrow()
+    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+        lines = [line for _, line in zip(range(2), file, strict=False)]
+    delimiter = "\t" if path.suffix == ".tsv" else _delimiter(lines)
+    width = len(next(csv.reader(lines[:1], delimiter=delimiter), []))
+    text = {f"f{i}": arrow.string() for i in range(width)}
+    data = arrow.csv.read_csv(
+        path,
+        arrow.csv.ReadOptions(autogenerate_column_names=True),
+        arrow.csv.ParseOptions(delimiter=delimiter),
+        arrow.csv.ConvertOptions(column_types=text, strings_can_be_null=False),
+    )
+    first = [str(data.column(i)[0]).lstrip("\ufeff") for i in range(data.num_columns)]
+    below = data.slice(1) if data.num_rows > 1 else data
+    columns = [i for i in range(data.num_columns) if _numbers(below.column(i)) is not None]
+    header = (data.num_rows == 1 and not columns) or _is_header([first[i] for i in columns])
+    data = data.slice(1) if header else data
+    names = first if header else [str(i + 1) for i in range(data.num_columns)]
+    return Table(data.rename_columns(names), tuple(columns), header, delimiter)
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """What separates cells: of those that split both first lines alike, the most unusual in a text."""
+    for delimiter in "\t;,":
+        counts = {len(next(csv.reader([line], delimiter=delimiter), [])) for line in lines}
+        if len(counts) == 1 and counts.pop() > 1:
+            return delimiter
+    return ","
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether the first cells of columns of numbers are names: no numbers, or 0, 1, 2, ..."""
+    try:
+        values = [float(cell) for cell in cells]
+    except ValueError:
+        return True
+    return len(values) > 1 and values in ([*range(len(values))], [*range(1, len(values) + 1)])
+
+
+def _numbers(column: Any) -> Any:
+    """A column of texts as numbers, None where they are none."""
+    arrow = _arrow()
+    try:
+        return arrow.compute.cast(arrow.compute.utf8_trim_whitespace(column), arrow.float64())
+    except arrow.ArrowInvalid:
+        return None
 
 
 def _listed(sizes: Sequence[int]) -> str:
@@ -113,23 +165,21 @@ def _listed(sizes: Sequence[int]) -> str:
     return ", ".join(shown if len(shown) < 5 else [*shown[:3], "...", shown[-1]])
 
 
-def _form(line: str, path: Path) -> tuple[bool, str]:
-    """Whether a first line is a header, and what separates its cells."""
-    delimiter = "\t" if path.suffix == ".tsv" else max(",;\t", key=line.count)
-    return not all(_is_number(cell) for cell in line.split(delimiter)), delimiter
-
-
-def _is_number(cell: str) -> bool:
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
     try:
-        float(cell.strip().strip('"'))
-    except ValueError:
-        return False
-    return True
+        with told(f"cannot use {path}"):
+            yield
+    except _arrow().ArrowException as error:
+        raise TransilError(
+            f"{path}: not a table that can be read or written so ({reason(error)})"
+        ) from None
 
 
 def _arrow() -> Any:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
     except ModuleNotFoundError:
