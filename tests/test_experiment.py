@@ -493,4 +493,4 @@ def test_bad_input_to_experiments_gets_one_line(
         assert message in errors
         assert sum(line.startswith("error:") for line in errors.splitlines()) == 1
     assert run(["run", recipe(tmp_path), *results]) == 1  # a half-written run; the rest is done
-    assert "failed: lwf, 2 states, seed 0: " in capsys.readouterr().err
+    assert "failed: c, lwf, 2 states, seed 0: " in capsys.readouterr().err
