@@ -91,3 +91,9 @@ def test_the_command_says_them(tmp_path: Path) -> None:
     data = json.loads(ok_here(*words, "--bank", "bic.json", "--json", cwd=tmp_path))
     assert [(g["of"], g["over"]) for g in data["gains"]][-1] == ("bic.json", "adbic.json")
     assert "gains" not in json.loads(ok_here("evaluate", "store", "--json", cwd=tmp_path))
+    one = ScoreStore.open(tmp_path / "store").get("test", 1)
+    short = ScoreStore.from_arrays({"test": [(one.scores, one.labels)]}, "12/3", method="generated")
+    short.save(tmp_path / "short")
+    assert "gain of" not in ok_here(
+        "evaluate", "short", "--bank", "adbic.json", "--bank", "bic.json", cwd=tmp_path
+    )

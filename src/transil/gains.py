@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from transil.correction.bank import Bank
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
+from transil.hits import Correct, Hits, applied, are_nested, hits_of
 from transil.scores import ScoreStore, as_store
 
 # 95 % of a normal distribution lie within so many deviations.
 WIDTH = 1.959964
-
-Hits = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -57,24 +53,15 @@ def gains(
         banks = {str(name): load_bank(name) for name in several}
     if "raw" in banks:
         raise TransilError("a bank cannot be called 'raw' here: so are the scores without one")
-    hits: dict[str, list[Hits]] = {"raw": []}
+    for bank in banks.values():
+        bank.check_store(store, same_method=same_method)
     states = store.require(split, unfinished=True)[1:]
     if not states:
         raise TransilError(f"{store.name}: there is no state after the first, so nothing is gained")
-    for name, bank in banks.items():
-        bank.check_store(store, same_method=same_method)
-        hits[name] = []
-    labels: list[NDArray[Any]] = []
-    for state in states:
-        data = store.get(split, state)
-        labels.append(data.labels)
-        hits["raw"].append(data.scores.argmax(axis=1) == data.columns)
-        for name, bank in banks.items():
-            corrected = bank.apply(bank.applied(state), data.scores, state)
-            hits[name].append(corrected.argmax(axis=1) == data.columns)
-    nested = all(
-        np.array_equal(later[: len(earlier)], earlier) for earlier, later in pairwise(labels)
-    )
+    ways: dict[str, Correct | None] = {"raw": None}
+    ways |= {name: applied(bank) for name, bank in banks.items()}
+    hits = {name: [hits_of(store, split, s, way) for s in states] for name, way in ways.items()}
+    nested = are_nested([store.get(split, state).labels for state in states])
     first = next(iter(banks), "raw")
     pairs = [(name, "raw") for name in banks] + [(name, first) for name in list(banks)[1:]]
     return [Gain(of, over, *paired(hits[over], hits[of], nested)) for of, over in pairs]

@@ -198,7 +198,8 @@ def evaluate_command(
         print_csv([row for name, m in results.items() for row in _csv_rows(name, m)])
     elif len(banks) > 1:
         _print_several(opened, banks, split, topk, results)
-        _print_gains(won)
+        if won:
+            _print_gains(won)
     else:
         _print(opened, next(iter(banks.values()), None), split, topk, results, won)
         if figure:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Hits = NDArray[np.bool_]
+from transil.hits import Hits
 
 
 class Bootstrap:

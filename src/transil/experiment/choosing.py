@@ -14,8 +14,8 @@ import numpy as np
 
 from transil.correction.bank import Bank
 from transil.experiment.fits import Fits
-from transil.experiment.hits import applied, average, hits_of
 from transil.experiment.results import Choice
+from transil.hits import applied, average, hits_of
 from transil.scores import ScoreStore
 
 if TYPE_CHECKING:

@@ -152,15 +152,7 @@ def make_plan(
         if experiment.kind == "224":
             given.setdefault("size", 256)
         images[name] = open_images(settings["path"], **given)
-    for name in dict.fromkeys([*experiment.targets, *experiment.references]):
-        needed = name in experiment.targets or "test" in experiment.fit_on
-        if needed and not (
-            "test" in images[name].splits and len(images[name].splits["test"].labels)
-        ):
-            use = (
-                "a target is judged" if name in experiment.targets else "pairs are fitted (fit_on)"
-            )
-            raise TransilError(f"{experiment.name}: '{name}' has no test images, on which {use}")
+    _check_test_images(experiment, images)
     for target in experiment.targets:
         if not references_of(experiment, target, images):
             raise TransilError(
@@ -189,6 +181,17 @@ def references_of(experiment: Experiment, target: str, images: Mapping[str, Imag
     if experiment.allow_overlap:
         return [name for name in experiment.references if name != target]
     return allowed_references(target, experiment.references, images)
+
+
+def _check_test_images(experiment: Experiment, images: Mapping[str, Images]) -> None:
+    """Targets are judged on them, and references fitted where the recipe says so."""
+    uses = dict.fromkeys(experiment.targets, "a target is judged")
+    if "test" in experiment.fit_on:
+        uses = {**dict.fromkeys(experiment.references, "pairs are fitted (fit_on)"), **uses}
+    for name, use in uses.items():
+        split = images[name].splits.get("test")
+        if split is None or not len(split):
+            raise TransilError(f"{experiment.name}: '{name}' has no test images, on which {use}")
 
 
 def _check_classes(experiment: Experiment, target: str, images: Mapping[str, Images]) -> None:

@@ -19,11 +19,10 @@ from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
 from transil.evaluation import evaluate
-from transil.experiment.bootstrap import Bootstrap, Hits
+from transil.experiment.bootstrap import Bootstrap
 from transil.experiment.choosing import study_choices
 from transil.experiment.controls import align, shift
 from transil.experiment.fits import Fits, joined
-from transil.experiment.hits import Correct, applied, average, hits_of
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
@@ -39,6 +38,7 @@ from transil.experiment.results import (
     Single,
 )
 from transil.files import digest, read_json
+from transil.hits import Correct, Hits, applied, are_nested, average, hits_of
 from transil.methods.base import Method
 from transil.methods.registry import METHODS
 from transil.metrics import Metrics, state_metrics
@@ -204,13 +204,10 @@ def open_target(plan: Plan, results: Results, setting: Setting) -> Target | None
     store = open_store(task, setting.method, results)
     if store is None:
         return None
-    raw, labels = [], None
-    for state in store.require("test"):
-        now = store.get("test", state).labels
-        if labels is not None and not np.array_equal(now[: len(labels)], labels):
-            raise TransilError(f"{store.name}: the test images of states are not nested")
-        labels = now
-        raw.append(hits_of(store, "test", state))
+    states = store.require("test")
+    if not are_nested([store.get("test", state).labels for state in states]):
+        raise TransilError(f"{store.name}: the test images of states are not nested")
+    raw = [hits_of(store, "test", state) for state in states]
     boot = _bootstrap(len(raw[-1]), plan.experiment.resamples)
     return Target(setting, task, store, raw, boot)
 
@@ -341,10 +338,8 @@ def controls(target: Target) -> dict[str, Correct]:
 
 def last_rows(run: RunFolder, method: str, state: int) -> Any:
     """The rows of the last layer that make a method's scores, or None where lengths mean nothing."""
-    own = METHODS.find(method).scores is not Method.scores
-    if (
-        own and method != "ft+"
-    ):  # SIW's standardised rows have one length; others may not use the head
+    # SIW's standardised rows have one length, and other methods' own scores may not use the head.
+    if method != "ft+" and METHODS.find(method).scores is not Method.scores:
         return None
     key = "kept.first.weight" if method == "ft+" else "net.head.weight"
     tensors = Checkpoint.load(run.state_path(state), ("net.head.eta", key)).tensors

@@ -95,7 +95,6 @@ def _correct_table(
     check_table(table, source, sizes if state is None else [bank.schedule.columns(state)])
     scores = table.scores
     state = _check(scores, source, bank, state)
-    bank.check_kind(scores, str(source))
     try:
         corrected = bank.correct(scores, state, rescale=rescale)
     except TransilError as error:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transil.arrays import FloatArray
 from transil.correction.bank import Bank
-from transil.experiment.bootstrap import Hits
+from transil.schedule import IntArray
 from transil.scores import ScoreStore
+
+Hits: TypeAlias = NDArray[np.bool_]
 
 # correct(scores of a state (n, columns), state): the same, corrected.
 Correct: TypeAlias = Callable[[FloatArray, int], FloatArray]
@@ -34,3 +38,8 @@ def applied(bank: Bank) -> Correct:
 def average(hits: Sequence[Hits]) -> float:
     """Average incremental accuracy, states 2..S, of the hits of states 1..S."""
     return float(np.mean([h.mean() for h in hits[1:]]))
+
+
+def are_nested(labels: Sequence[IntArray]) -> bool:
+    """Whether the images of each state, told by their labels, are the first ones of the next state's."""
+    return all(np.array_equal(b[: len(a)], a) for a, b in pairwise(labels))
