@@ -105,7 +105,8 @@ class TrainConfig:
         least = min(self.epochs, self.first_epochs or self.epochs)
         if self.warmup >= least:
             raise TransilError(
-                f"train.warmup is {self.warmup}; it must be below the {least} epochs of a state"
+                f"train.warmup is {self.warmup}; it must be below the {least} epochs of a state; "
+                "give fewer, or train.warmup=0"
             )
         if self.schedule == "milestones":
             for drop in self.drops:
