@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,17 @@ from transil.interop.dkt import import_bank
 from transil.synthetic import biased_scores
 
 
-def changed(seed: int, factor: float = 1.0, *, softmax: bool = False, **facts: str) -> ScoreStore:
-    """Generated scores, times a factor, or as probabilities."""
+def changed(
+    seed: int, factor: float = 1.0, *, lead: float = 0.0, softmax: bool = False, **facts: str
+) -> ScoreStore:
+    """Generated scores, times a factor, or as probabilities. `lead` puts the newest group ahead."""
     made = biased_scores("12/3", seed=seed, images_per_class=20)
     store = ScoreStore.from_arrays({}, made.schedule, dataset=f"set{seed}", **facts)
     for split, state in made:
         found = made.get(split, state)
-        scores = found.scores.astype(np.float64) * factor
+        scores = found.scores.astype(np.float64)
+        scores[:, -4:] += lead * (state > 1)
+        scores *= factor
         if softmax:
             scores = np.exp(scores - scores.max(axis=1, keepdims=True))
             scores /= scores.sum(axis=1, keepdims=True)
@@ -66,23 +71,57 @@ def test_a_store_that_does_not_say_its_method_is_named() -> None:
         fit([changed(1), changed(2, method="lwf")])
 
 
-def test_scores_a_little_larger_than_all_references_are_hinted_at() -> None:
+@pytest.mark.parametrize("factor", [0.75, 0.85, 1.25, 1.4])
+def test_a_difference_in_size_is_told_where_it_changes_predictions(factor: float) -> None:
+    """As of LUCIR: its shifts are many times the spread of a row, and then a fifth undoes them."""
+    bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
+    store = changed(1, factor, lead=12.0)
+    told = r"spread [01]\.\d+ times .* would predict \d+% of them otherwise; .*--rescale"
+    with pytest.warns(ScoreScaleWarning, match="state 3: these scores " + told):
+        bank.correct(store.get("test", 3).scores, 3)
+    with pytest.warns(ScoreScaleWarning, match=told + r".* \(and 1 other state\)") as warned:
+        plain = evaluate(store, bank)
+    assert len(warned) == 1
+    found = bank.mismatch(store.get("test", 3).scores, 3)
+    assert found is not None
+    assert found.ratio == pytest.approx(factor, abs=0.05)
+    rescaled = evaluate(store, bank, rescale=True)
+    assert rescaled.average_incremental_accuracy > plain.average_incremental_accuracy
+
+
+def test_a_difference_in_size_that_changes_little_is_not_told() -> None:
     bank = fit([changed(1), changed(2)])
-    with pytest.warns(ScoreScaleWarning, match=r"spread 1\.\d\d times as much .*--rescale") as told:
-        evaluate(changed(1, 1.3), bank)
-    assert len(told) == 1
-    with pytest.warns(ScoreScaleWarning, match=r"spread 0\.\d\d times as much"):
-        evaluate(changed(2, 0.75), bank)
-    with pytest.warns(
-        ScoreScaleWarning, match="as much as those the bank"
-    ) as told:  # far off: one warning
-        evaluate(changed(1, 5.0), bank)
-    assert len(told) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for store in (changed(1), changed(2, 1.05)):
+        for store in (changed(1), changed(2, 1.05), changed(1, 1.3), changed(2, 0.75)):
             evaluate(store, bank)
+            bank.correct(store.get("test", 3).scores, 3)
         evaluate(changed(1, 5.0), bank, rescale=True)
+    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities") as told:
+        evaluate(changed(1, 5.0), bank)  # far off: told whatever comes of it, and once
+    assert len(told) == 1
+
+
+def test_sorted_rows_do_not_hide_the_size_of_the_others() -> None:
+    """Test images often come class by class; rows from all over are looked at."""
+    bank = fit([changed(1), changed(2)])
+    scores = np.repeat(changed(1).get("test", 3).scores, 4, axis=0)
+    scores[300:] *= 10.0
+    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
+        bank.correct(scores, 3)
+    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
+        bank.correct(torch.from_numpy(scores), 3)
+
+
+def test_a_bank_that_knows_the_scale_of_some_references_judges_by_those() -> None:
+    bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
+    half = replace(bank, references=(bank.references[0], replace(bank.references[1], scale={})))
+    scores = changed(1, 0.8, lead=12.0).get("test", 3).scores
+    found = half.mismatch(scores, 3)
+    assert found is not None
+    assert not found.matters  # it cannot be brought to another scale
+    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
+        half.correct(4.0 * scores, 3)
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 3])

@@ -341,6 +341,7 @@ def test_a_model_in_an_early_state_can_use_a_longer_bank(bank: Bank) -> None:
     assert len(evaluate(early, bank).states) == 3
 
 
+@pytest.mark.filterwarnings("ignore::transil.ScoreScaleWarning")
 def test_groups_of_another_size(tmp_path: Path) -> None:
     bank = fit([biased_scores("20/5", seed=s, images_per_class=4) for s in (1, 2)])
     target = biased_scores("60/5", seed=9, images_per_class=10)

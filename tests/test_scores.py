@@ -13,7 +13,7 @@ import torch
 
 from support import UNEQUAL, unequal_store
 from transil import ScoreStore, TransilError, evaluate
-from transil.correction.bank import measured_scales
+from transil.correction.scales import measured_scales
 from transil.errors import DataWarning
 from transil.files import atomic_file, read_json, write_json
 

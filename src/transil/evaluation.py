@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 
-import numpy as np
-
-from transil.correction.bank import Bank, measured_scales
+from transil.correction.bank import Bank
+from transil.correction.scales import Mismatch, measured_scales
 from transil.correction.shipped import load_bank
 from transil.errors import ScoreScaleWarning, TransilError
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
-
-# Scores that are this much larger or smaller than any reference's are told.
-ALIKE = 1.125
 
 
 def evaluate(
@@ -42,55 +38,28 @@ def evaluate(
         bank.check_store(store, same_method=same_method)
         if rescale:
             bank = bank.at_scale(measured_scales(store, split))
-    states = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ScoreScaleWarning)
+    states, found = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ScoreScaleWarning)  # told once, below
         for state in store.require(split, unfinished=True):
             data = store.get(split, state)
             scores = data.scores
             if bank is not None:
+                found.append(bank.mismatch(scores, state))
                 scores = bank.correct(scores, state)
             states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
-    told = _tell_once(caught)
-    if bank is not None and not rescale and not told:
-        _tell_scale(store, bank, split)
+    _tell_once([one for one in found if one is not None])
     return Metrics(states)
 
 
-def _tell_scale(store: ScoreStore, bank: Bank, split: str) -> None:
-    """A hint where scores spread farther, or less, than those of all the bank's references.
-
-    References that are trained alike mostly differ by some per cent (FT+ and SIW in twenty states
-    by up to a quarter); with LUCIR a fifth more, by another weight decay, cost four points of
-    accuracy (docs/banks.md).
-    """
-    try:
-        scales = measured_scales(store, split)
-    except TransilError:  # too few rows, or masked scores
-        return
-    off = []
-    for state, scale in scales.items():
-        known = [r.scale[state] for r in bank.references if state in r.scale]
-        if known:
-            off.append(scale / min(max(scale, min(known)), max(known)))
-    typical = float(np.median(off)) if off else 1.0
-    if max(typical, 1.0 / typical) > ALIKE:
-        warnings.warn(
-            f"{store.name}: the scores spread {typical:.2f} times as much as those of the nearest of "
-            "the bank's references; if the model was trained in another way, rescale=True (--rescale) "
-            "may serve it better",
-            ScoreScaleWarning,
-            stacklevel=3,
-        )
-
-
-def _tell_once(caught: list[warnings.WarningMessage]) -> bool:
-    """Give warnings on; of another scale only the last one, not one for each state. Was there one?"""
-    scales = [w for w in caught if issubclass(w.category, ScoreScaleWarning)]
-    for w in caught:
-        if w not in scales:
-            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
-    if scales:
-        more = f" (and {len(scales) - 1} other states)" if len(scales) > 1 else ""
-        warnings.warn(f"{scales[-1].message}{more}", ScoreScaleWarning, stacklevel=3)
-    return bool(scales)
+def _tell_once(found: list[Mismatch]) -> None:
+    """One warning where scores of a state are on another scale, or matter in half of the states."""
+    worst = [one for one in found if one.apart]
+    if not worst:
+        worst = [one for one in found if one.matters]
+        if 2 * len(worst) < len(found):
+            return
+    if worst:
+        others = len(worst) - 1
+        more = f" (and {others} other state{'s' * (others > 1)})" if others else ""
+        worst[-1].warn(more, stacklevel=3)

@@ -21,7 +21,8 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import Bank, measured_scales
+from transil.correction.bank import Bank
+from transil.correction.scales import measured_scales
 from transil.correction.shipped import load_bank
 from transil.errors import DataWarning, TransilError
 from transil.evaluation import evaluate

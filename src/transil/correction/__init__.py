@@ -1,7 +1,7 @@
 """Corrections on arrays: layers (Eq. 1 and 2), fitters, transfer and banks. No training code."""
 
 from transil.correction.adam import Adam, Authors, Paper
-from transil.correction.bank import Bank, Reference, Transfer, measured_scales
+from transil.correction.bank import Bank, Reference, Transfer
 from transil.correction.fitting import fit, fit_state
 from transil.correction.layers import (
     AdBiC,
@@ -21,6 +21,7 @@ from transil.correction.registry import (
     register_correction,
     register_solver,
 )
+from transil.correction.scales import measured_scales
 from transil.correction.shipped import ShippedBank, load_bank, shipped_banks
 from transil.correction.solvers import Fit, FitRecord, Solver
 from transil.correction.transfers import merge, transfer

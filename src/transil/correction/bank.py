@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,8 +27,15 @@ from transil.arrays import (
     to_numpy,
 )
 from transil.correction.layers import Correction, Pairs, correct_groups
+from transil.correction.scales import (
+    Mismatch,
+    measured_scale,
+    ratio_to_nearest,
+    score_scale,
+    some_rows,
+)
 from transil.correction.solvers import FitRecord
-from transil.errors import DataWarning, ScoreScaleWarning, TransilError
+from transil.errors import TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
@@ -38,14 +44,6 @@ if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer
 
 How = Literal["mean", "median", "single", "oracle"]
-
-# Scores whose spread differs from the references' by more than this factor are on another scale.
-# References trained alike differ by a tenth (SIW's by a third); a factor of two can undo a
-# correction (docs/banks.md).
-SCALE_FACTOR = 1.5
-SCALE_ROWS = 256
-# To measure a scale: fewer rows tell too little, more tell nothing new.
-FEWEST_ROWS, MOST_ROWS = 64, 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,32 +307,36 @@ class Bank:
         rows = scores.reshape(-1, scores.shape[-1])
         check_raw(rows, where, "the bank is for raw scores", self.correction.centred)
 
-    def check_scale(self, scores: Any, state: int) -> None:
-        """Warn where the scores (..., columns) spread quite unlike those of the references.
+    def mismatch(self, scores: Any, state: int) -> Mismatch | None:
+        """How the size of scores (..., columns) compares with that of the references' scores.
 
-        It looks at the first rows, and needs enough of them; not at tensors on a GPU, nor in code
-        that torch compiles.
+        It looks at some rows. None where it cannot tell: in state 1, with fewer than 64 rows, on a
+        GPU or in code that torch compiles, and where the bank does not know its references' scale.
         """
-        if state == 1 or not readable(scores):
-            return
-        expected = self.scale(state)
-        if expected is None:
-            return
-        if is_torch(scores):
-            scores = scores.detach().reshape(-1, scores.shape[-1])[:SCALE_ROWS].double().numpy()
-        rows = scores.reshape(-1, scores.shape[-1])[:SCALE_ROWS]
-        if len(rows) < FEWEST_ROWS:
-            return
+        rows = some_rows(scores) if state > 1 else None
+        known = [r.scale[state] for r in self.references if r.scale.get(state)]
+        if rows is None or not known:
+            return None
         with np.errstate(invalid="ignore"):  # scores that are not finite are not judged here
-            ratio = score_scale(rows) / expected if expected else math.nan
-        if ratio > SCALE_FACTOR or ratio < 1.0 / SCALE_FACTOR:
-            warnings.warn(
-                f"state {state}: these scores spread {ratio:.2g} times as much as those the bank "
-                "was fitted on; it holds for raw scores of the same method (logits, not "
-                "probabilities), and of another scale with rescale=True (--rescale)",
-                ScoreScaleWarning,
-                stacklevel=3,
-            )
+            scale = score_scale(rows)
+        if not (math.isfinite(scale) and scale > 0):
+            return None
+        ratio = ratio_to_nearest(scale, known)
+        if ratio == 1.0 or not all(
+            all(map(r.scale.get, range(2, state + 1))) for r in self.references
+        ):
+            return Mismatch(state, ratio, changed=0.0)
+        plain, rescaled = (
+            np.asarray(self.apply(bank.applied(state), rows, state)).argmax(axis=1)
+            for bank in (self, self.like(rows, state))
+        )
+        return Mismatch(state, ratio, float((plain != rescaled).mean()))
+
+    def check_scale(self, scores: Any, state: int) -> None:
+        """Warn where the scores (..., columns) are of another size than those of the references."""
+        found = self.mismatch(scores, state)
+        if found is not None and found.matters:
+            found.warn(stacklevel=3)
 
     # -- files --------------------------------------------------------------------------------
 
@@ -395,36 +397,3 @@ class Bank:
                 if state not in self.transfer.choice:
                     raise TransilError(f"bank: the oracle names no reference for state {state}")
                 self.reference(self.transfer.choice[state])
-
-
-def score_scale(scores: Any) -> float:
-    """How far scores spread: the mean over rows of the deviation across columns. (n, columns).
-
-    It does not change with a common shift of a row, which no prediction depends on.
-    """
-    return float(np.std(scores, axis=1, dtype=np.float64).mean())
-
-
-def measured_scale(scores: Any) -> float:
-    """`score_scale` of scores (..., columns) of any kind; of some of them where there are many."""
-    rows = scores.reshape(-1, scores.shape[-1])
-    if len(rows) < FEWEST_ROWS:
-        raise TransilError(
-            f"{len(rows)} rows do not tell the scale of the scores, at least {FEWEST_ROWS} do; "
-            "measure it once on more, and use Bank.at_scale"
-        )
-    rows = to_numpy(rows[:: -(-len(rows) // MOST_ROWS)])
-    if not np.isfinite(rows).all():
-        raise TransilError("scores that are not finite have no scale; remove or repair those rows")
-    scale = score_scale(rows)
-    if scale == 0.0:
-        raise TransilError("all scores of a row are equal; such scores have no scale")
-    return scale
-
-
-def measured_scales(store: ScoreStore, split: str = "test") -> dict[int, float]:
-    """The scale of each state's scores; labels are not looked at. For `Bank.at_scale`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # of states to come: told by what judges them
-        states = store.require(split, unfinished=True)
-    return {s: measured_scale(store.get(split, s).scores) for s in states[1:]}

@@ -10,10 +10,11 @@ import numpy as np
 
 from transil.arrays import check_raw, check_scores, to_numpy
 from transil.correction.alike import check_alike, check_scales
-from transil.correction.bank import Bank, Reference, score_scale
+from transil.correction.bank import Bank, Reference
 from transil.correction.layers import Correction, Pairs
 from transil.correction.objective import Problem
 from transil.correction.registry import get_correction, get_solver
+from transil.correction.scales import score_scale
 from transil.correction.solvers import Fit, Solver, no_progress
 from transil.errors import TransilError
 from transil.files import digest
