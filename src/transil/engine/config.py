@@ -52,7 +52,8 @@ class TrainConfig:
     """How each state is trained: SGD with momentum. `first_...` is for state 1 where it differs.
 
     `later_lr`: 'same' in all states, or 'by-state', lr / s (what the released FT code does).
-    `warmup`: epochs before the full rate is reached, in equal steps, in each state.
+    `warmup`: epochs before the full rate is reached, in equal steps, in each state; at most a
+    quarter of its epochs.
     `drops`: epochs after which lr is multiplied by `factor`, or shares of the epochs (below 1).
     `plateau_on`: the loss that 'plateau' watches, the mean of an 'epoch' or its 'last-batch'.
     `augment_val`: validation scores of augmented images, as the released LUCIR code makes them.
@@ -103,11 +104,6 @@ class TrainConfig:
             if value is not None and value < 1:
                 raise TransilError(f"train.{name} is {value}; it must be at least 1")
         least = min(self.epochs, self.first_epochs or self.epochs)
-        if self.warmup >= least:
-            raise TransilError(
-                f"train.warmup is {self.warmup}; it must be below the {least} epochs of a state; "
-                "give fewer, or train.warmup=0"
-            )
         if self.schedule == "milestones":
             for drop in self.drops:
                 if not 0 < drop < least or (drop > 1 and drop != int(drop)):

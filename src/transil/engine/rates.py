@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from transil.engine.config import TrainConfig
 
+WARM = 4  # a warm-up takes at most a quarter of the epochs: few of them begin at the full rate
+
 
 def base_rate(train: TrainConfig, state: int) -> float:
     """The learning rate at the start of a state."""
@@ -19,7 +21,7 @@ def base_rate(train: TrainConfig, state: int) -> float:
 def learning_rate(train: TrainConfig, state: int, epoch: int, losses: Sequence[float]) -> float:
     """The learning rate of an epoch of a state; `losses` are those of the epochs before it."""
     base, epochs = base_rate(train, state), train.epochs_of(state)
-    base *= min(1.0, epoch / (train.warmup + 1))
+    base *= min(1.0, epoch / (min(train.warmup, epochs // WARM) + 1))
     if train.schedule == "milestones":
         passed = sum(epoch > drop for drop in drop_epochs(train, epochs))
         return base * train.factor**passed
