@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("banks")
     for name in NAMES:
         ship(folder, name, classes=20, references=("tiny-a", "tiny-b"))
-    write_json(folder / "defaults.json", {"lwf": "newton"})
+    write_json(folder / "defaults.json", {"lwf": "adbic-newton"})
     return folder
 
 
@@ -99,16 +99,22 @@ def test_a_name_may_be_completed_but_not_said_twice(banks: Path) -> None:
         load_bank("lwf-s5-bic", correction="bic")
 
 
-def test_the_table_says_the_default_solver(
+def test_the_table_says_the_default(
     banks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for file in banks.glob("lwf-s5-*.json"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr(shipped, "folder", lambda: tmp_path)
-    write_json(tmp_path / "defaults.json", {"lwf": "authors"})
+    write_json(tmp_path / "defaults.json", {"lwf": "adbic-authors"})
     assert load_bank("lwf").solver == "authors"
     assert [b.name for b in shipped_banks() if b.default] == ["lwf-s5-adbic-authors"]
-    write_json(tmp_path / "defaults.json", {"lucir": "authors"})  # lwf falls back to newton
+    write_json(tmp_path / "defaults.json", {"lwf": "bic-newton"})
+    assert load_bank("lwf").correction.name == "bic"
+    assert load_bank("lwf", correction="adbic").correction.name == "adbic"
+    assert [b.name for b in shipped_banks() if b.default] == ["lwf-s5-bic-newton"]
+    (tmp_path / "lwf-s5-bic-authors.json").unlink()
+    assert load_bank("lwf", solver="authors").correction.name == "adbic"  # there is no other
+    write_json(tmp_path / "defaults.json", {"lucir": "adbic-authors"})  # lwf falls back to newton
     assert load_bank("lwf").solver == "newton"
     assert [b.name for b in shipped_banks() if b.default] == ["lwf-s5-adbic-newton"]
 
@@ -382,7 +388,7 @@ def test_every_shipped_bank_is_in_order() -> None:
     assert REAL.is_dir()
     table = read_json(REAL / "defaults.json")
     assert isinstance(table, dict)
-    assert set(table.values()) <= set(SOLVERS.names())
+    assert {solver for _, solver in shipped.defaults().values()} <= set(SOLVERS.names())
     for path in sorted(REAL.glob("*.json")):
         if path.name != "defaults.json":
             check_shipped(path)
@@ -394,7 +400,7 @@ def test_every_shipped_bank_is_in_order() -> None:
 
 
 def test_what_is_shipped_is_what_the_committed_results_say() -> None:
-    """The same pairs, and as default solver the one that won among references alone."""
+    """The same pairs, and as default the one that won among references alone."""
     root = Path(__file__).parents[1]
     spec = importlib.util.spec_from_file_location("ship_banks", root / "tools/ship_banks.py")
     assert spec is not None
@@ -403,7 +409,9 @@ def test_what_is_shipped_is_what_the_committed_results_say() -> None:
     spec.loader.exec_module(tool)
     folder = root / "results/real-32"
     results = Results.load(folder)
-    assert tool.default_solvers(results) == read_json(REAL / "defaults.json")
+    assert tool.defaults(results) == read_json(REAL / "defaults.json")
+    assert load_bank("lucir", states=10).correction.name == "adbic-centred"
+    assert load_bank("lwf", states=10).correction.name == "adbic"
     whole = tool.fitted_banks(folder, results, 0)
     assert {bank.name for bank in shipped_banks()} == set(whole)
     for name in whole:

@@ -1,10 +1,11 @@
-"""Take the banks of an experiment into the package, and the default solver of each method.
+"""Take the banks of an experiment into the package, and the default one of each method.
 
     python tools/ship_banks.py results/real-32
 
 Copies results/real-32/banks/METHOD-sSTATES-CORRECTION-SOLVER-seed0.json to src/transil/banks, where
-`transil.load_bank` finds them, and writes which solver is each method's default: the one that won
-among the references alone (`transil.experiment.choosing`). Its penalty must be the solver's own.
+`transil.load_bank` finds them, and writes which one is each method's default, by the references
+alone (`transil.experiment.choosing`): the solver that won, with a penalty of its own, and the
+paper's adBiC, unless its centred form is clearly ahead.
 Banks in which a reference of the experiment is missing stay behind.
 """
 
@@ -13,9 +14,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from statistics import fmean
 
 from transil import Bank
-from transil.correction.shipped import DEFAULT_CORRECTION
+from transil.correction.shipped import DEFAULT
 from transil.errors import TransilError
 from transil.experiment.choosing import candidate_means
 from transil.experiment.results import Results
@@ -24,6 +26,27 @@ from transil.files import write_json
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "transil" / "banks"
 # Candidates that differ by less than this (points) transfer equally well.
 EQUAL = 0.1
+# Another form than the paper's must be ahead by this much on average, and nowhere behind.
+CLEARLY = 0.3
+
+
+def defaults(results: Results) -> dict[str, str]:
+    """By method: CORRECTION-SOLVER of the bank that its short name stands for."""
+    return {
+        method: f"{default_form(results, method, solver)}-{solver}"
+        for method, solver in default_solvers(results).items()
+    }
+
+
+def default_form(results: Results, method: str, solver: str) -> str:
+    """The correction of a method's default bank: 'adbic', or its centred form where that leads."""
+    usual, other = DEFAULT[0], "adbic-centred"
+    found: dict[str, dict[tuple[int, int], float]] = {usual: {}, other: {}}
+    for c in results.choices:
+        if (c.method, c.candidate) == (method, solver) and c.correction in found:
+            found[c.correction][c.states, c.seed] = 100 * fmean(c.left_out.values())
+    leads = [found[other][place] - value for place, value in found[usual].items() if found[other]]
+    return other if leads and fmean(leads) > CLEARLY and min(leads) >= 0 else usual
 
 
 def default_solvers(results: Results) -> dict[str, str]:
@@ -65,14 +88,14 @@ def main() -> int:
     options = parser.parse_args()
     try:
         results = Results.load(options.results)
-        solvers = default_solvers(results)
+        chosen = defaults(results)
         banks = fitted_banks(options.results, results, options.seed)
         for bank in banks.values():
-            if bank.correction.name != DEFAULT_CORRECTION:
-                continue
-            wanted = f"{bank.method}-s{bank.schedule.states}-{bank.correction.name}"
-            if f"{wanted}-{solvers.get(str(bank.method))}" not in banks:
-                raise TransilError(f"{wanted}: no bank of its default solver")
+            short = f"{bank.method}-s{bank.schedule.states}"
+            if f"{short}-{chosen[str(bank.method)]}" not in banks:
+                raise TransilError(
+                    f"{short}: its default, {chosen[str(bank.method)]}, is not there"
+                )
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -81,8 +104,8 @@ def main() -> int:
     for name, bank in banks.items():
         bank.save(PACKAGE / f"{name}.json")
         print(f"{name}: {', '.join(r.name for r in bank.references)}")
-    write_json(PACKAGE / "defaults.json", dict(sorted(solvers.items())))
-    print(f"default solvers: {solvers}")
+    write_json(PACKAGE / "defaults.json", dict(sorted(chosen.items())))
+    print(f"defaults: {chosen}")
     return 0
 
 

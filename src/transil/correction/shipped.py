@@ -1,7 +1,7 @@
 """Banks that come with the package, found by name, and `load_bank` for these and for files.
 
 They lie in `transil/banks`, named METHOD-sSTATES-CORRECTION-SOLVER.json: `lwf-s10-adbic-newton.json`.
-`defaults.json` beside them says which solver's bank is taken for a method when none is named.
+`defaults.json` beside them says which correction and solver a method's short name stands for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from transil.files import read_json
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-DEFAULT_CORRECTION, DEFAULT_SOLVER = "adbic", "newton"
+DEFAULT = ("adbic", "newton")  # correction and solver of methods that the table does not name
 DEFAULTS_FILE = "defaults.json"
 
 # The names of solvers hold no '-', those of methods and corrections may.
@@ -59,8 +59,8 @@ def load_bank(
     """A shipped bank by name, or a bank file.
 
     `load_bank("lwf", states=10)`, `load_bank("lwf-s10")` and `load_bank("lwf-s10-adbic-newton")`
-    find a shipped one. What is not said is taken as: the only number of states there is, 'adbic',
-    and the method's default solver. A text that ends in .json, holds a path separator or names a
+    find a shipped one. What is not said is taken as: the only number of states there is, and the
+    method's default correction and solver. A text that ends in .json, holds a path separator or names a
     file that exists is a file, and so is every `Path`: `load_bank("lucir-s10.json")`.
     """
     if isinstance(bank, str) and not _is_file(bank):
@@ -74,14 +74,13 @@ def load_bank(
 
 def shipped_banks() -> list[ShippedBank]:
     """All banks of the package, in the order of their names' parts."""
-    solvers = default_solvers()
+    usual = defaults()
     found = []
     for file in folder().iterdir():
         parts = re.fullmatch(_FILE, file.name)
         if parts:
             method, states, correction, solver = parts.groups()
-            wanted = (DEFAULT_CORRECTION, solvers.get(method, DEFAULT_SOLVER))
-            default = (correction, solver) == wanted
+            default = (correction, solver) == usual.get(method, DEFAULT)
             found.append(ShippedBank(method, int(states), correction, solver, default))
     return sorted(found)
 
@@ -117,28 +116,32 @@ def find_shipped(
                 f"(states={numbers[0]}, or '{method}-s{numbers[0]}')"
             )
         asked["states"] = numbers[0]
-    asked.setdefault("correction", DEFAULT_CORRECTION)
+    usual, usual_solver = defaults().get(method, DEFAULT)
+    if asked.get("correction") is None:
+        fits = (asked["states"], usual, asked.get("solver", usual_solver))
+        known = any((b.states, b.correction, b.solver) == fits for b in there)
+        asked["correction"] = usual if known else DEFAULT[0]
     so_far = method
     solvers = {
         b.solver
         for b in there
         if (b.states, b.correction) == (asked["states"], asked["correction"])
     }
-    usual = default_solvers().get(method, DEFAULT_SOLVER)
-    asked.setdefault("solver", next(iter(solvers)) if len(solvers) == 1 else usual)
+    asked.setdefault("solver", next(iter(solvers)) if len(solvers) == 1 else usual_solver)
     for what, mark in (("states", "s"), ("correction", ""), ("solver", "")):
         there = _with(there, what, asked[what], f"bank '{name}': no shipped bank of {so_far}")
         so_far += f"-{mark}{asked[what]}"
     return there[0]
 
 
-def default_solvers() -> dict[str, str]:
-    """The solver whose bank is taken when none is named, by method; 'newton' for all others."""
+def defaults() -> dict[str, tuple[str, str]]:
+    """By method: the correction and the solver whose bank is taken when none is named."""
     from importlib import resources
 
     with resources.as_file(folder().joinpath(DEFAULTS_FILE)) as path:
         table: dict[str, str] = read_json(path)
-    return table
+    split = {method: text.rpartition("-") for method, text in table.items()}
+    return {method: (correction, solver) for method, (correction, _, solver) in split.items()}
 
 
 def folder() -> Traversable:
