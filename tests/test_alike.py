@@ -107,10 +107,23 @@ def test_sorted_rows_do_not_hide_the_size_of_the_others() -> None:
     bank = fit([changed(1), changed(2)])
     scores = np.repeat(changed(1).get("test", 3).scores, 4, axis=0)
     scores[300:] *= 10.0
-    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
-        bank.correct(scores, 3)
-    with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
-        bank.correct(torch.from_numpy(scores), 3)
+    for given in (scores, torch.from_numpy(scores)):
+        with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
+            replace(bank).correct(given, 3)
+
+
+def test_a_loop_over_batches_is_warned_once() -> None:
+    bank = fit([changed(1), changed(2)])
+    batch = changed(1, 3.0).get("test", 3).scores
+    with pytest.warns(ScoreScaleWarning, match="state 3"):
+        bank.correct(batch, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bank.correct(1.2 * batch, 3)
+    with pytest.warns(ScoreScaleWarning, match="state 2"):
+        bank.correct(changed(1, 3.0).get("test", 2).scores, 2)
+    with pytest.warns(ScoreScaleWarning, match=r"spread 0\.1"):
+        bank.correct(batch / 30, 3)
 
 
 def test_a_bank_that_knows_the_scale_of_some_references_judges_by_those() -> None:

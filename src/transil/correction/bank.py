@@ -333,10 +333,22 @@ class Bank:
         return Mismatch(state, ratio, float((plain != rescaled).mean()))
 
     def check_scale(self, scores: Any, state: int) -> None:
-        """Warn where the scores (..., columns) are of another size than those of the references."""
+        """Warn where the scores (..., columns) are of another size than those of the references.
+
+        Once for each state: a model in use corrects one batch after the other.
+        """
         found = self.mismatch(scores, state)
-        if found is not None and found.matters:
+        if found is None or not found.matters:
+            return
+        what = (state, found.apart, found.ratio > 1.0)
+        if what not in self._told:
+            self._told.add(what)
             found.warn(stacklevel=3)
+
+    @cached_property
+    def _told(self) -> set[tuple[int, bool, bool]]:
+        """The warnings that this bank has given."""
+        return set()
 
     # -- files --------------------------------------------------------------------------------
 
