@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from support import ok_here, run_here
 from test_interop import write_released_bank
-from transil import ScoreStore, TransilError, evaluate, fit, transfer
+from transil import ScoreStore, TransilError, evaluate, fit, load_bank, transfer
 from transil.arrays import probabilities
 from transil.errors import ScoreScaleWarning
 from transil.interop.dkt import import_bank
@@ -130,11 +133,100 @@ def test_a_bank_that_knows_the_scale_of_some_references_judges_by_those() -> Non
     bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
     half = replace(bank, references=(bank.references[0], replace(bank.references[1], scale={})))
     scores = changed(1, 0.8, lead=12.0).get("test", 3).scores
-    found = half.mismatch(scores, 3)
-    assert found is not None
-    assert not found.matters  # it cannot be brought to another scale
+    with pytest.warns(ScoreScaleWarning, match="fit one on references whose scores are of that"):
+        half.correct(scores, 3)  # it cannot be brought to another scale
+    with pytest.raises(
+        TransilError, match="'set2': the scale of its scores in state 2 is not known"
+    ):
+        half.correct(scores, 3, rescale=True)
     with pytest.warns(ScoreScaleWarning, match="logits, not probabilities"):
         half.correct(4.0 * scores, 3)
+    alone = transfer(half, "single", reference="set1")  # the other one is not in use
+    assert evaluate(changed(1, 0.8, lead=12.0), alone, rescale=True).states
+
+
+def test_only_references_in_use_are_judged_by() -> None:
+    small, large = changed(1, 0.5, lead=12.0), changed(2, lead=12.0)
+    bank = transfer([fit(small), fit(large)])
+    scores = large.get("test", 3).scores
+    ratios = [
+        found.ratio
+        for name in ("set1", "set2")
+        if (found := transfer(bank, "single", reference=name).mismatch(scores, 3))
+    ]
+    assert ratios == pytest.approx([2.0, 1.0], rel=0.05)
+    oracle = transfer(bank, "oracle", target=large)
+    found = oracle.mismatch(scores, 3)
+    assert found is not None
+    assert found.ratio == pytest.approx(
+        {"set1": 2.0, "set2": 1.0}[oracle.transfer.choice[3]], rel=0.05
+    )
+
+
+def test_rescaling_is_not_recommended_for_bic() -> None:
+    bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)], correction="bic")
+    with pytest.warns(
+        ScoreScaleWarning, match=r"the bank \(bic, newton\) .* does not serve it: fit"
+    ):
+        bank.correct(changed(1, 0.7, lead=12.0).get("test", 3).scores, 3)
+
+
+def test_scales_of_some_states_do_not_do_for_pairs_of_all() -> None:
+    bank = fit(changed(1), correction="bic-all")
+    with pytest.raises(
+        TransilError, match=r"'bic-all' .*: give the scale of state 2, too, or use Bank\.like"
+    ):
+        bank.at_scale({3: 1.0})
+    with pytest.raises(TransilError, match="by state, as {7: 6.2}, not as 3.0"):
+        bank.at_scale(3.0)  # type: ignore[arg-type]
+    assert bank.at_scale({2: 1.0, 3: 1.0}).scale(3) == 1.0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_masked_classes(kind: Callable[[Any], Any]) -> None:
+    """Around the mean of a row all scores are needed; and a part of a row has another spread."""
+    scores = np.array(changed(1).get("test", 3).scores)
+    scores[:, 2] = -np.inf
+    plain, centred = (fit(changed(1), correction=c) for c in ("adbic", "adbic-centred"))
+    assert float(plain.correct(kind(scores), 3)[0, 2]) == -np.inf
+    with pytest.raises(TransilError, match="state 3: some classes are masked .* first, then mask"):
+        centred.correct(kind(scores), 3)
+    with pytest.raises(TransilError, match="masked classes .* measure it before masking"):
+        plain.correct(kind(scores), 3, rescale=True)
+
+
+def test_the_command_measures_once(tmp_path: Path) -> None:
+    bank = fit([changed(1), changed(2)])
+    bank.save(tmp_path / "bank.json")
+    scores = changed(3, 4.0).get("test", 3).scores
+    np.save(tmp_path / "mine.npy", scores)
+    torch.save(torch.from_numpy(scores), tmp_path / "mine.pt")
+    words = ["transfer", "bank.json", "-o", "mine.json", "--state", "3", "--like"]
+    for file in ("mine.npy", "mine.pt"):
+        ok_here(*words, file, cwd=tmp_path)
+        mine = load_bank(tmp_path / "mine.json")
+        assert mine.applied(3) == bank.like(scores, 3).applied(3)
+    np.save(tmp_path / "few.npy", scores[:9])
+    for file, says in (
+        ("few.npy", "few.npy: 9 rows do not tell the scale of the scores, at least 64 do"),
+        ("mine.csv", "mine.csv: unknown kind of file; give .npy"),
+        ("none.npy", "none.npy"),
+    ):
+        done = run_here(*words, file, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert says in done.stderr
+    done = run_here(*words[:-1], cwd=tmp_path)
+    assert "--state goes with --like" in done.stderr
+
+
+def test_torch_functions_pass_through() -> None:
+    """Tensors within torch.func have no values to look at."""
+    bank = fit([changed(1), changed(2)], correction="adbic-centred")
+    scores = torch.from_numpy(changed(1).get("test", 3).scores)
+    expected = bank.correct(scores, 3)
+    torch.testing.assert_close(torch.vmap(lambda row: bank.correct(row, 3))(scores), expected)
+    slope = torch.func.grad(lambda z: bank.correct(z, 3).sum())(scores)
+    assert torch.isfinite(slope).all()
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 3])

@@ -78,6 +78,8 @@ def test_a_layer_does_what_the_bank_does(correction: Correction, dtype: torch.dt
         assert layer(scores[0]).dtype == dtype
         assert set(layer.state_dict()) == {"scale", "shift"}
         assert not list(layer.parameters())
+        with pytest.raises(TransilError, match="scores of 1 columns, but this layer corrects"):
+            layer(scores[:, :1])
     exact = layer.scale.clone()
     assert torch.equal(layer.to(torch.bfloat16).half().scale, exact)  # not rounded with a model
     assert layer.to("meta").scale.is_meta

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import ok_here
-from transil import ScoreStore, TransilError, evaluate, fit, gains
+from transil import ScoreScaleWarning, ScoreStore, TransilError, evaluate, fit, gains
 from transil.experiment.bootstrap import Bootstrap
 from transil.gains import paired
 from transil.synthetic import biased_scores
@@ -75,6 +75,51 @@ def test_without_nested_images_or_a_second_state() -> None:
     one.put("test", 1, made.get("test", 1).scores, made.get("test", 1).labels)
     with pytest.raises(TransilError, match="no state after the first"):
         gains(one, BANKS)
+
+
+def test_banks_are_named_as_one_likes(tmp_path: Path) -> None:
+    store = biased_scores("12/3", seed=5)
+    path = tmp_path / "bank.json"
+    BANKS["adbic"].save(path)
+    expected = gains(store, BANKS["adbic"])[0].gain
+    for several, name in (
+        (BANKS["adbic"], "bank"),
+        ([BANKS["adbic"]], "bank 1"),
+        (path, str(path)),
+        ({"mine": str(path)}, "mine"),
+    ):
+        (found,) = gains(store, several)
+        assert (found.of, found.gain) == (name, expected)
+
+
+def test_scores_of_another_size() -> None:
+    store = biased_scores("12/3", seed=5)
+    larger = ScoreStore.from_arrays({}, store.schedule)
+    for split, state in store:
+        larger.put(
+            split, state, 5.0 * store.get(split, state).scores, store.get(split, state).labels
+        )
+    with pytest.warns(ScoreScaleWarning, match=r"spread .* the bank \(adbic, newton\)"):
+        plain = gains(larger, BANKS["adbic"])
+    rescaled = gains(larger, BANKS["adbic"], rescale=True)
+    assert rescaled == pytest.approx(gains(store, BANKS["adbic"], rescale=True))
+    assert rescaled[0].gain > plain[0].gain
+
+
+def test_the_command_compares_banks_as_they_are_and_rescaled(tmp_path: Path) -> None:
+    store = biased_scores("12/3", seed=5)
+    larger = ScoreStore.create(tmp_path / "runs", store.schedule)
+    for split, state in store:
+        larger.put(
+            split, state, 5.0 * store.get(split, state).scores, store.get(split, state).labels
+        )
+    path = tmp_path / "bank.json"
+    BANKS["adbic"].save(path)
+    done = ok_here(
+        "evaluate", "runs", "--bank", path, "--bank", f"{path}@rescale", "--json", cwd=tmp_path
+    )
+    won = {one["of"]: one["gain"] for one in json.loads(done)["gains"] if one["over"] == "raw"}
+    assert won[f"{path}@rescale"] > won[str(path)]
 
 
 def test_the_command_says_them(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_short_and_full_names(banks: Path, name: str, full: str) -> None:
 
 def test_a_name_may_be_completed_but_not_said_twice(banks: Path) -> None:
     assert same(load_bank("lwf-s5", solver="authors"), banks, "lwf-s5-adbic-authors")
+    assert same(load_bank("lwf-s5-authors"), banks, "lwf-s5-adbic-authors")
     with pytest.raises(TransilError, match="the name says its states"):
         load_bank("lwf-s5", states=5)
     with pytest.raises(TransilError, match="the name says its correction"):

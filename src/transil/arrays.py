@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
@@ -133,7 +134,17 @@ def readable(scores: FloatArray | torch.Tensor) -> bool:
         return True
     import torch
 
-    return scores.device.type == "cpu" and not torch.compiler.is_compiling()
+    if torch.compiler.is_compiling():
+        return False
+    # Within torch.func.grad or vmap a tensor has no values of its own.
+    return scores.device.type == "cpu" and not torch._C._functorch.is_functorch_wrapped_tensor(
+        scores
+    )
+
+
+def has_masks(scores: FloatArray | torch.Tensor) -> bool:
+    """Whether some score is minus infinity, which masks a class."""
+    return math.prod(scores.shape) > 0 and float(scores.min()) == -math.inf
 
 
 def to_numpy(x: Any) -> NDArray[Any]:

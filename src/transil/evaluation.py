@@ -6,7 +6,7 @@ import os
 import warnings
 
 from transil.correction.bank import Bank
-from transil.correction.scales import Mismatch, measured_scales
+from transil.correction.scales import measured_scales, tell_once
 from transil.correction.shipped import load_bank
 from transil.errors import ScoreScaleWarning, TransilError
 from transil.metrics import Metrics, state_metrics
@@ -48,18 +48,5 @@ def evaluate(
                 found.append(bank.mismatch(scores, state))
                 scores = bank.correct(scores, state)
             states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
-    _tell_once([one for one in found if one is not None])
+    tell_once(found)
     return Metrics(states)
-
-
-def _tell_once(found: list[Mismatch]) -> None:
-    """One warning where scores of a state are on another scale, or matter in half of the states."""
-    worst = [one for one in found if one.apart]
-    if not worst:
-        worst = [one for one in found if one.matters]
-        if 2 * len(worst) < len(found):
-            return
-    if worst:
-        others = len(worst) - 1
-        more = f" (and {others} other state{'s' * (others > 1)})" if others else ""
-        worst[-1].warn(more, stacklevel=3)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from transil.correction.bank import Bank
+from transil.correction.scales import measured_scales, tell_once
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.hits import Correct, Hits, applied, are_nested, hits_of
 from transil.scores import ScoreStore, as_store
+
+AnyBank: TypeAlias = Bank | str | os.PathLike[str]
 
 # 95 % of a normal distribution lie within so many deviations.
 WIDTH = 1.959964
@@ -35,36 +39,54 @@ class Gain:
 
 def gains(
     store: ScoreStore | str | os.PathLike[str],
-    banks: Mapping[str, Bank] | Bank | str | Iterable[str],
+    banks: Mapping[str, AnyBank] | AnyBank | Iterable[AnyBank],
     *,
     split: str = "test",
     same_method: bool = True,
+    rescale: bool = False,
 ) -> list[Gain]:
     """What each bank gains over the raw scores, and each later one over the first.
 
-    `banks`: one, or several by name; also files and names of shipped ones. The differences are
-    paired: on the same images.
+    `banks`: one, several, or several by a name of yours; each may be a file, or the name of a
+    shipped one. The differences are paired: on the same images. `rescale` brings them all to the
+    scale of these scores, without their labels.
     """
     store = as_store(store)
-    if isinstance(banks, Bank):
-        banks = {"bank": banks}
-    elif not isinstance(banks, Mapping):
-        several = [banks] if isinstance(banks, str | os.PathLike) else list(banks)
-        banks = {str(name): load_bank(name) for name in several}
-    if "raw" in banks:
+    named = _named(banks)
+    if "raw" in named:
         raise TransilError("a bank cannot be called 'raw' here: so are the scores without one")
-    for bank in banks.values():
+    for bank in named.values():
         bank.check_store(store, same_method=same_method)
     states = store.require(split, unfinished=True)[1:]
     if not states:
         raise TransilError(f"{store.name}: there is no state after the first, so nothing is gained")
+    for name, bank in named.items():
+        if rescale:
+            named[name] = bank.at_scale(measured_scales(store, split))
+        else:
+            tell_once(bank.mismatch(store.get(split, s).scores, s) for s in states)
     ways: dict[str, Correct | None] = {"raw": None}
-    ways |= {name: applied(bank) for name, bank in banks.items()}
+    ways |= {name: applied(bank) for name, bank in named.items()}
     hits = {name: [hits_of(store, split, s, way) for s in states] for name, way in ways.items()}
     nested = are_nested([store.get(split, state).labels for state in states])
-    first = next(iter(banks), "raw")
-    pairs = [(name, "raw") for name in banks] + [(name, first) for name in list(banks)[1:]]
+    first = next(iter(named), "raw")
+    pairs = [(name, "raw") for name in named] + [(name, first) for name in list(named)[1:]]
     return [Gain(of, over, *paired(hits[over], hits[of], nested)) for of, over in pairs]
+
+
+def _named(banks: Mapping[str, AnyBank] | AnyBank | Iterable[AnyBank]) -> dict[str, Bank]:
+    """Banks by name: the one given, that of the file, or 'bank 2' for one that has none."""
+    if isinstance(banks, Bank):
+        return {"bank": banks}
+    if isinstance(banks, Mapping):
+        entries = {str(name): bank for name, bank in banks.items()}
+    else:
+        several: list[AnyBank] = [banks] if isinstance(banks, str | os.PathLike) else list(banks)
+        entries = {
+            f"bank {k}" if isinstance(bank, Bank) else os.fspath(bank): bank
+            for k, bank in enumerate(several, start=1)
+        }
+    return {n: bank if isinstance(bank, Bank) else load_bank(bank) for n, bank in entries.items()}
 
 
 def paired(

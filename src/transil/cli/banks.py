@@ -28,6 +28,7 @@ from transil.correction.shipped import load_bank, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
 from transil.files import check_output, told
+from transil.interop.score_files import like_file
 from transil.scores import ScoreStore
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
@@ -177,6 +178,11 @@ def transfer_command(
     schedule: Annotated[
         str | None, typer.Option(help="The target's groups, '200/10', where sizes differ.")
     ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Bring it to the scale of these scores (.npy or .pt; no labels needed)."),
+    ] = None,
+    state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
     any_method: Annotated[
         bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
@@ -185,7 +191,8 @@ def transfer_command(
 
     'oracle' takes, for each state, the reference that does best on the target's test labels: an
     upper bound for comparison, never a result. --schedule is for groups that are all larger or
-    smaller than the bank's by one factor.
+    smaller than the bank's by one factor. --like is for a model in use: the scale of its scores is
+    measured once, for this state and those before.
 
     \b
     Examples:
@@ -193,6 +200,7 @@ def transfer_command(
       transil transfer bank.json --how single --reference ref2 -o one.json
       transil transfer bank.json --how oracle --target runs/target -o bound.json
       transil transfer lwf-s10 --schedule 200/10 -o lwf-200.json
+      transil transfer lucir-s10 --like scores.npy --state 7 -o mine.json
     """
     _check_bank_output(output)
     store = ScoreStore.open(target) if target else None
@@ -204,6 +212,10 @@ def transfer_command(
     result = transfer(
         loaded, wanted, reference=reference, target=store, split=split, same_method=not any_method
     )
+    if like is not None:
+        result = like_file(result, like, state)
+    elif state is not None:
+        raise TransilError("--state goes with --like")
     result.save(output)
     if how == "oracle":
         note("note: the oracle looks at the target's test labels: an upper bound, not a result")

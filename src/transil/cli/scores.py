@@ -24,7 +24,7 @@ from transil.cli.output import (
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales
 from transil.correction.shipped import load_bank
-from transil.errors import DataWarning, TransilError
+from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.gains import Gain, gains
 from transil.metrics import Metrics
@@ -32,6 +32,7 @@ from transil.registry import nearest
 from transil.scores import ScoreStore
 
 FORMATS = ("dkt", "numpy")
+RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
 
 # Options of all commands that correct.
 AnyMethod = Annotated[
@@ -132,7 +133,9 @@ def evaluate_command(
     store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
     bank: Annotated[
         list[str] | None,
-        typer.Option(help="Also correct with this bank (file or name); several are compared."),
+        typer.Option(
+            help="Also correct with this bank (file or name, NAME@rescale); several are compared."
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
     topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
@@ -156,6 +159,7 @@ def evaluate_command(
       transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
       transil evaluate runs/lucir --bank lucir-s10 --rescale
       transil evaluate runs/lucir --bank lucir-s10 --bank lucir-s10-bic
+      transil evaluate runs/lucir --bank lucir-s10@rescale --bank lucir-s10-authors
     """
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
@@ -168,11 +172,14 @@ def evaluate_command(
         raise TransilError("--rescale goes with --bank")
     if figure and len(wanted) > 1:
         raise TransilError("--figure shows one bank; draw them one by one")
-    banks = {"./raw" if name == "raw" else name: load_bank(name) for name in wanted}
+    banks = {
+        "./raw" if name == "raw" else name: load_bank(name.removesuffix(RESCALED))
+        for name in wanted
+    }
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     for name, one in banks.items():
         one.check_store(opened, same_method=not any_method)
-        if rescale:
+        if rescale or name.endswith(RESCALED):
             banks[name] = one = one.at_scale(measured_scales(opened, split))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # of states to come: told already
@@ -186,6 +193,7 @@ def evaluate_command(
     if banks and len(results["raw"].states) > 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
+            warnings.simplefilter("ignore", ScoreScaleWarning)  # told above
             won = gains(opened, banks, split=split, same_method=not any_method)
     if figure:
         from transil.report.figures import draw_evaluation

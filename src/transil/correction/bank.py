@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -22,15 +23,15 @@ from transil.arrays import (
     check_finite,
     check_raw,
     check_scores,
+    has_masks,
     is_torch,
     readable,
     to_numpy,
 )
-from transil.correction.layers import Correction, Pairs, correct_groups
+from transil.correction.layers import BiC, BiCAll, BiCPast, Correction, Pairs, correct_groups
 from transil.correction.scales import (
     Mismatch,
     measured_scale,
-    ratio_to_nearest,
     score_scale,
     some_rows,
 )
@@ -123,6 +124,11 @@ class Bank:
             self.check_scale(scores, state)
         pairs = bank.applied(state)
         corrected = self.apply(pairs, scores, state)
+        if self.correction.centred and readable(scores) and has_masks(scores):
+            raise TransilError(
+                f"state {state}: some classes are masked (minus infinity), and '{self.correction.name}' "
+                "needs the scores of all: correct first, then mask"
+            )
         # A tensor may lie on a device that the host would have to wait for.
         if not is_torch(scores) and not np.isfinite(np.asarray(corrected)).all():
             given = to_numpy(scores).reshape(-1, scores.shape[-1])
@@ -213,10 +219,19 @@ class Bank:
 
         Scores that are c times as large are corrected alike by the same alpha and c times the beta:
         the corrected scores are c times as large, too, and the predictions are the same. A model
-        trained in another way has the same bias, perhaps, but scores of another size.
+        trained in another way has the same bias, perhaps, but scores of another size. References
+        that are not in use are left out.
         """
+        if not isinstance(scales, Mapping):
+            raise TransilError(f"scales are given by state, as {{7: 6.2}}, not as {scales!r}")
+        lack = set(range(2, max(scales, default=0))) - set(scales)
+        if lack and isinstance(self.correction, BiCAll):
+            raise TransilError(
+                f"'{self.correction.name}' applies the pairs of all states so far: give the scale of "
+                f"state {min(lack)}, too, or use Bank.like"
+            )
         references = []
-        for reference in self.references:
+        for reference in self._used():
             pairs, known = dict(reference.pairs), dict(reference.scale)
             for state, scale in scales.items():
                 self.schedule.check_state(state)
@@ -251,7 +266,7 @@ class Bank:
     def _history(self, state: int) -> Mapping[int, Pairs]:
         """The transferred pairs of the states 2..state."""
         if self.transfer.how == "oracle":
-            return self.reference(self.transfer.choice[state]).pairs
+            return self._chosen(state).pairs
         if self.transfer.how == "single":
             return self.reference(self.transfer.reference or "").pairs
         middle = np.mean if self.transfer.how == "mean" else np.median
@@ -293,9 +308,25 @@ class Bank:
             )
 
     def scale(self, state: int) -> float | None:
-        """The median over references of the spread of their scores, where it is known."""
-        known = [r.scale[state] for r in self.references if state in r.scale]
-        return float(np.median(known)) if known else None
+        """The median over references in use of the spread of their scores, where it is known."""
+        known = self._scales(state)
+        return median(known) if known else None
+
+    def _scales(self, state: int) -> list[float]:
+        """What is known of the spread of the scores of the references in use."""
+        used = self._used() if self.transfer.how != "oracle" else [self._chosen(state)]
+        return [r.scale[state] for r in used if r.scale.get(state)]
+
+    def _chosen(self, state: int) -> Reference:
+        """The oracle's reference of a state."""
+        return self.reference(self.transfer.choice[state])
+
+    def _used(self) -> list[Reference]:
+        """The references whose pairs are applied in some state."""
+        if self.transfer.how == "single":
+            return [self.reference(self.transfer.reference or "")]
+        wanted = set(self.transfer.choice.values())
+        return [r for r in self.references if self.transfer.how != "oracle" or r.name in wanted]
 
     def check_kind(self, scores: Any, where: str) -> None:
         """An error where a bank of raw scores is given (log-)probabilities (..., columns).
@@ -314,23 +345,25 @@ class Bank:
         GPU or in code that torch compiles, and where the bank does not know its references' scale.
         """
         rows = some_rows(scores) if state > 1 else None
-        known = [r.scale[state] for r in self.references if r.scale.get(state)]
-        if rows is None or not known:
+        if rows is None or not (scales := self._scales(state)):
             return None
         with np.errstate(invalid="ignore"):  # scores that are not finite are not judged here
-            scale = score_scale(rows)
-        if not (math.isfinite(scale) and scale > 0):
+            ratio = score_scale(rows) / median(scales)
+        if not (math.isfinite(ratio) and ratio > 0):
             return None
-        ratio = ratio_to_nearest(scale, known)
-        if ratio == 1.0 or not all(
-            all(map(r.scale.get, range(2, state + 1))) for r in self.references
-        ):
-            return Mismatch(state, ratio, changed=0.0)
-        plain, rescaled = (
-            np.asarray(self.apply(bank.applied(state), rows, state)).argmax(axis=1)
-            for bank in (self, self.like(rows, state))
+        pairs = self.applied(state)
+        # As `like` does, but for what references differ in scale among themselves.
+        rescaled = Pairs(pairs.alpha, ratio * pairs.beta)
+        one, other = (self.apply(p, rows, state).argmax(axis=1) for p in (pairs, rescaled))
+        rescales = not isinstance(self.correction, BiC | BiCPast)
+        return Mismatch(
+            state,
+            ratio,
+            usual=max(scales) / min(scales),
+            changed=float((one != other).mean()),
+            bank=f"bank ({', '.join(filter(None, (self.correction.name, self.solver)))})",
+            rescales=rescales and all(reference.scale.get(state) for reference in self._used()),
         )
-        return Mismatch(state, ratio, float((plain != rescaled).mean()))
 
     def check_scale(self, scores: Any, state: int) -> None:
         """Warn where the scores (..., columns) are of another size than those of the references.

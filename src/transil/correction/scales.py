@@ -8,6 +8,7 @@ So the scores themselves are asked: how many predictions would change were the b
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,12 @@ from transil.arrays import FloatArray, is_torch, readable, to_numpy
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.scores import ScoreStore
 
-# References trained alike mostly differ by less than the first factor. Beyond the second one
-# scores are on another scale, whatever comes of it.
-ALIKE, APART = 1.125, 1.5
+# Models trained alike mostly differ by less than the first factor, or as much as the references
+# do among themselves. Beyond the second one scores are of another kind, whatever comes of it.
+ALIKE, APART = 1.1, 3.0
 # The share of predictions from which on a difference between the two matters.
 CHANGED = 0.1
-SCALE_ROWS = 256
+SCALE_ROWS = 1024
 # To measure a scale: fewer rows tell too little, more tell nothing new.
 FEWEST_ROWS, MOST_ROWS = 64, 20_000
 
@@ -31,48 +32,63 @@ FEWEST_ROWS, MOST_ROWS = 64, 20_000
 class Mismatch:
     """How scores of a state compare with those a bank was fitted on.
 
-    `ratio`: how many times as far they spread as those of the nearest reference; `changed`: the
-    share of them that the bank, brought to their size, would predict otherwise.
+    `ratio`: how many times as far they spread; `usual`: by which factor the references differ;
+    `changed`: the share of them that the bank, brought to their size, would predict otherwise;
+    `bank`: which one; `rescales`: whether that is of use.
     """
 
     state: int
     ratio: float
+    usual: float
     changed: float
+    bank: str = "bank"
+    rescales: bool = True
 
     @property
     def apart(self) -> bool:
-        """Whether they are on another scale."""
-        return not 1.0 / APART <= self.ratio <= APART
+        """Whether they are of another kind."""
+        return max(self.ratio, 1.0 / self.ratio) > APART
 
     @property
     def matters(self) -> bool:
         """Whether to tell."""
-        return self.apart or (self.ratio != 1.0 and self.changed > CHANGED)
+        off = max(self.ratio, 1.0 / self.ratio) > max(ALIKE, self.usual)
+        return self.apart or (off and self.changed > CHANGED)
 
     def warn(self, more: str = "", *, stacklevel: int = 2) -> None:
         """Tell it."""
-        lead = (
+        said = [
             f"state {self.state}: these scores spread {self.ratio:.2g} times as much as those the "
-            "bank was fitted on"
+            f"{self.bank} was fitted on",
+            f"brought to their size it would predict {self.changed:.0%} of them otherwise",
+        ]
+        if self.apart:
+            said.append("it holds for raw scores of the same method (logits, not probabilities)")
+        said.append(
+            "if the model was trained in another way, use rescale=True (--rescale)"
+            if self.rescales
+            else "rescaling does not serve it: fit one on references whose scores are of that size"
         )
-        remedy = (
-            "it holds for raw scores of the same method (logits, not probabilities), and of another "
-            "scale with rescale=True (--rescale)"
-            if self.apart
-            else f"brought to their size it would predict {self.changed:.0%} of them otherwise; if "
-            "the model was trained in another way, use rescale=True (--rescale)"
-        )
-        warnings.warn(f"{lead}; {remedy}{more}", ScoreScaleWarning, stacklevel=stacklevel + 1)
+        text = "; ".join(said) + more
+        warnings.warn(text, ScoreScaleWarning, stacklevel=stacklevel + 1)
 
 
-def ratio_to_nearest(scale: float, known: list[float]) -> float:
-    """`scale` over that of the nearest reference; 1 between two of them, and where all are alike."""
-    ratio = scale / min(max(scale, min(known)), max(known))
-    return ratio if max(ratio, 1.0 / ratio) > ALIKE else 1.0
+def tell_once(found: Iterable[Mismatch | None], *, stacklevel: int = 2) -> None:
+    """One warning for many states: where scores of one are of another kind, or half of them matter."""
+    judged = [one for one in found if one is not None]
+    worst = [one for one in judged if one.apart]
+    if not worst:
+        worst = [one for one in judged if one.matters]
+        if 2 * len(worst) < len(judged):
+            return
+    if worst:
+        others = len(worst) - 1
+        more = f" (and {others} other state{'s' * (others > 1)})" if others else ""
+        worst[-1].warn(more, stacklevel=stacklevel + 1)
 
 
 def some_rows(scores: Any) -> FloatArray | None:
-    """Up to 256 rows (n, columns) from all over the scores (..., columns); None for too few rows.
+    """Up to 1,024 rows (n, columns) from all over the scores (..., columns); None for too few rows.
 
     Nor does it look at tensors on a GPU, or in code that torch compiles.
     """
@@ -99,9 +115,13 @@ def measured_scale(scores: Any) -> float:
     if len(rows) < FEWEST_ROWS:
         raise TransilError(
             f"{len(rows)} rows do not tell the scale of the scores, at least {FEWEST_ROWS} do; "
-            "measure it once on more, and use Bank.at_scale"
+            "measure it once on more, by Bank.like, and use the bank that it gives"
         )
     rows = to_numpy(rows[:: -(-len(rows) // MOST_ROWS)])
+    if np.isneginf(rows).any():
+        raise TransilError(
+            "scores with masked classes (minus infinity) have no scale; measure it before masking"
+        )
     if not np.isfinite(rows).all():
         raise TransilError("scores that are not finite have no scale; remove or repair those rows")
     scale = score_scale(rows)

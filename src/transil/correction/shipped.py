@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transil.correction.bank import Bank
-from transil.correction.registry import CORRECTIONS
+from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.errors import TransilError
 from transil.files import read_json
 
@@ -60,7 +60,8 @@ def load_bank(
 
     `load_bank("lwf", states=10)`, `load_bank("lwf-s10")` and `load_bank("lwf-s10-adbic-newton")`
     find a shipped one. What is not said is taken as: the only number of states there is, and the
-    method's default correction and solver. A text that ends in .json, holds a path separator or names a
+    method's default correction and solver; 'adbic' where that correction has no bank of the solver
+    that is named. A text that ends in .json, holds a path separator or names a
     file that exists is a file, and so is every `Path`: `load_bank("lucir-s10.json")`.
     """
     if isinstance(bank, str) and not _is_file(bank):
@@ -167,6 +168,8 @@ def _read_name(name: str) -> dict[str, Any]:
     if rest is None:
         return asked
     correction, _, solver = rest.rpartition("-")
+    if rest in SOLVERS.names():
+        return {**asked, "solver": rest}
     if not correction or rest in CORRECTIONS.names():  # 'bic-past' is one word
         return {**asked, "correction": rest}
     return {**asked, "correction": correction, "solver": solver}

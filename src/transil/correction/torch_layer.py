@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from transil.correction.layers import affine
+from transil.errors import TransilError
 
 if TYPE_CHECKING:
     from transil.correction.bank import Bank
@@ -32,6 +33,10 @@ class CorrectionLayer(torch.nn.Module):
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Corrected scores, the shape and dtype of `scores`."""
+        if scores.shape[-1] != len(self.scale):
+            raise TransilError(
+                f"scores of {scores.shape[-1]} columns, but this layer corrects {len(self.scale)}"
+            )
         dtype = torch.promote_types(scores.dtype, torch.float32)
         return affine(scores, self.scale.to(dtype), self.shift.to(dtype), self.centred)
 

@@ -55,15 +55,10 @@ def correct_file(
         raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
     if source.suffix in TORCH and target.suffix in TORCH:
         return _correct_tensor(source, target, bank, state, rescale)
-    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
-    state = _check(scores, source, bank, state)
-    bank.check_kind(scores, str(source))
+    scores, state = _read(source, bank, state)
     if target.suffix == ".npy":
         if rescale:
-            try:
-                bank = bank.like(scores, state)
-            except TransilError as error:
-                raise TransilError(f"{source}: {error}") from None
+            bank = _like(bank, scores, state, source)
         else:
             bank.check_scale(scores, state)
         _write_npy(source, target, scores, bank, state, progress)
@@ -74,6 +69,30 @@ def correct_file(
             source, target, torch.from_numpy(to_numpy(scores).copy()), bank, state, rescale
         )
     return state, len(scores)
+
+
+def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = None) -> Bank:
+    """The bank at the scale of the scores (rows, columns) of a `.npy` or torch file, without labels."""
+    source = Path(source)
+    if source.suffix not in (".npy", *TORCH):
+        raise TransilError(f"{source}: unknown kind of file; give .npy or {', '.join(TORCH)}")
+    scores, state = _read(source, bank, state)
+    return _like(bank, scores, state, source)
+
+
+def _read(source: Path, bank: Bank, state: int | None) -> tuple[FloatArray, int]:
+    """The raw scores of a `.npy` or torch file, and their state."""
+    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+    state = _check(scores, source, bank, state)
+    bank.check_kind(scores, str(source))
+    return scores, state
+
+
+def _like(bank: Bank, scores: FloatArray, state: int, source: Path) -> Bank:
+    try:
+        return bank.like(scores, state)
+    except TransilError as error:
+        raise TransilError(f"{source}: {error}") from None
 
 
 def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
