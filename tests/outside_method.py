@@ -40,14 +40,12 @@ class Anchored(Method):
 
 
 @contextmanager
-def installed(folder: Path) -> Iterator[None]:
+def installed(folder: Path, entry: str = "anchored = outside_method:Anchored") -> Iterator[None]:
     """As if a package with this entry point were installed."""
     info = folder / "outside-1.0.dist-info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[transil.methods]\nanchored = outside_method:Anchored\n"
-    )
+    (info / "entry_points.txt").write_text(f"[transil.methods]\n{entry}\n")
     sys.path.insert(0, str(folder))
     try:
         yield

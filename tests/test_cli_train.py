@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +142,30 @@ def test_a_set_without_test_images(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "ft, validation images" in capsys.readouterr().out
     assert run([*base, "-o", str(tmp_path / "b"), "data.val_per_class=0"]) == 0
     assert "nothing to evaluate" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("default::transil.errors.DataWarning")
+def test_a_reference_without_validation_images_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--data", "formula:noise?classes=4&train=3&test=3&size=16", "--recipe",
+             "ft-tiny", "--states", "2", "-o", str(tmp_path / "run"), "train.epochs=1",
+             "--role", "reference"]  # fmt: skip
+    assert run(words) == 0
+    said = capsys.readouterr().err
+    assert "no validation images are set aside, and a reference's pairs are fitted on" in said
+
+
+def test_training_goes_on_when_nobody_reads(tmp_path: Path) -> None:
+    """As in `transil train ... 2>&1 | head -1`."""
+    words = ["train", "--data", "formula:noise?classes=4&train=12&test=3&size=16", "--recipe",
+             "ft-tiny", "--states", "2", "-o", str(tmp_path / "run"), "train.epochs=1"]  # fmt: skip
+    read, write = os.pipe()
+    child = subprocess.Popen([sys.executable, "-m", "transil", *words], stdout=write, stderr=write)
+    os.close(write)
+    os.close(read)
+    assert child.wait(timeout=60) == 0
+    assert RunFolder(tmp_path / "run").finished() == 2
 
 
 def test_images_are_those_that_the_record_names(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import torch
 
 import outside_method
 from transil import Schedule, ScoreStore
+from transil.cli.app import run as main
 from transil.data import ClassStream, Images, open_images
-from transil.engine import RunConfig, resolve, train
+from transil.engine import RunConfig, RunFolder, resolve, train, training
 from transil.engine.learner import Learner
 from transil.engine.setup import completed, make_stream
 from transil.engine.workers import Workers
@@ -144,7 +146,7 @@ def test_a_state_trains_what_it_may(name: str, images: Images) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_gives_scores_of_every_state(name: str, images: Images, tmp_path: Path) -> None:
-    config = settings(name)
+    config = settings(name, engine={"checkpoint_minutes": 0})
     run = train(config, tmp_path / "run", images=images)
     for member in METHODS.find(name).family or (name,):
         store = ScoreStore.open(run.scores_path(member))
@@ -159,8 +161,16 @@ def test_a_run_gives_scores_of_every_state(name: str, images: Images, tmp_path: 
                 assert data.scores.dtype == np.float32
                 assert np.isfinite(data.scores).all()
                 assert set(np.unique(data.labels)) == set(range(sizes[state - 1]))
-    again = train(config, tmp_path / "again", images=images)
-    assert ScoreStore.open(again.path).fingerprint() == ScoreStore.open(run.path).fingerprint()
+    # Again, but stopped after an epoch of its second state, or of the only one.
+    again = training(config, tmp_path / "again", images=images)
+    list(islice(again, 3 if name == "joint" else 6))
+    again.close()
+    begun = RunFolder(tmp_path / "again")
+    assert (begun.finished(), len(begun.lines())) == ((0, 1) if name == "joint" else (1, 3))
+    train(config, begun.path, images=images)
+    for member in METHODS.find(name).family or (name,):
+        found = [ScoreStore.open(one.scores_path(member)).fingerprint() for one in (run, begun)]
+        assert found[0] == found[1]
     other = settings(name, seed=1)
     assert (
         ScoreStore.open(train(other, tmp_path / "other", images=images).path).fingerprint()
@@ -400,3 +410,49 @@ def test_a_loss_that_is_a_mean_is_refused(images: Images, tmp_path: Path) -> Non
             train(config, tmp_path / "run", images=images)
     finally:
         del METHODS._classes["mean"]
+
+
+@dataclass(frozen=True)
+class Varied(outside_method.Anchored):
+    """Settings of many types."""
+
+    name = "varied"
+
+    share: float = 1
+    when: float | None = None
+    parts: tuple[int, ...] = (1, 2)
+
+
+def test_settings_are_of_the_annotated_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS._classes, "varied", Varied)
+    found = get_method("varied", {"share": 0.5, "when": 3, "parts": [4]})
+    assert found.settings() == {**Varied().settings(), "share": 0.5, "when": 3.0, "parts": (4,)}
+    with pytest.raises(TransilError, match=r"settings\.when is 'x', but must be a number"):
+        get_method("varied", {"when": "x"})
+
+
+@pytest.mark.parametrize("recipe", ["lucir-32", "lwf-t-224", "ft-tiny"])
+def test_a_method_from_outside_borrows_any_recipe(recipe: str) -> None:
+    config = resolve(method="anchored", recipe=recipe, overrides=[{"data": {"path": DATA}}])
+    assert config.settings == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("no_such_module:Foo", "cannot be loaded: No module named 'no_such_module'"),
+        ("outside_method:Foo", "cannot be loaded: module 'outside_method' has no attribute 'Foo'"),
+        ("outside_method:Path", "that is no method whose name is 'broken'"),
+        ("outside_method:Anchored", "that is no method whose name is 'broken'"),
+    ],
+)
+def test_a_broken_package_is_told_and_harms_no_other(
+    value: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with outside_method.installed(tmp_path, f"broken = {value}"):
+        with pytest.raises(TransilError, match=f"method 'broken', announced as {value}.*{says}"):
+            METHODS.find("broken")
+        assert main(["methods"]) == 0
+    said = capsys.readouterr()
+    assert says in said.err
+    assert "lucir " in said.out

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import distributed
 
 from transil import ScoreStore
 from transil.cli.app import run
 from transil.engine import RunFolder
+from transil.engine.workers import SharedBatchNorm, Workers
+from transil.errors import TransilError
 
 DATA = "formula:strokes?classes=6&train=22&test=6&size=16"
 
@@ -45,6 +49,53 @@ def test_two_processes_give_the_losses_of_one(tmp_path: Path, method: str) -> No
     for split, state in stores[0]:
         a, b = (store.get(split, state) for store in stores)
         np.testing.assert_allclose(b.scores, a.scores, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0.0, 1.0), (10.0, 0.1), (50.0, 0.01), (300.0, 1.0)])
+def test_shared_statistics_are_those_of_one_process(
+    mean: float, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where means are far from zero."""
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 1)
+    monkeypatch.setattr(distributed, "all_reduce", lambda _: None)
+    torch.manual_seed(0)
+    x = (mean + spread * torch.randn(16, 4, 8, 8)).requires_grad_()
+    shared, own = SharedBatchNorm(4), torch.nn.BatchNorm2d(4)
+    slopes = []
+    for norm in (shared, own):
+        norm.weight.data[:] = torch.tensor([1.0, 2.0, -1.0, 0.5])
+        weights = torch.linspace(0.5, 2.0, x.numel()).reshape(x.shape)
+        (slope,) = torch.autograd.grad((norm(x) * weights).sum(), x)
+        slopes.append(slope)
+    torch.testing.assert_close(shared(x), own(x), rtol=1e-3, atol=2e-3)
+    torch.testing.assert_close(slopes[0] * spread, slopes[1] * spread, rtol=1e-2, atol=2e-3)
+    torch.testing.assert_close(shared.running_var, own.running_var)
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_a_refusal_of_the_main_process_ends_all(
+    main: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There it is told; the others leave without a word of their own."""
+
+    def refuse() -> int:
+        raise TransilError("refused")
+
+    said: list[tuple[object, bool]] = []
+
+    def told(_: Workers, value: tuple[object, bool]) -> tuple[object, bool]:
+        said.append(value)
+        return None, True
+
+    workers = Workers(torch.device("cpu"))
+    monkeypatch.setattr(Workers, "alone", False)
+    monkeypatch.setattr(Workers, "main", main)
+    monkeypatch.setattr(Workers, "told", told)
+    with pytest.raises(TransilError if main else SystemExit, match="refused" if main else "2"):
+        workers.first(refuse)
+    assert said == [(None, main)]
+    monkeypatch.setattr(Workers, "told", lambda *_: (7, False))
+    assert workers.first(lambda: 7) == 7
 
 
 def test_a_batch_that_cannot_be_shared_is_told(tmp_path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from transil.errors import TransilError
+from transil.errors import TransilError, reason
 from transil.plugins import import_plugins
 
 T = TypeVar("T")
@@ -40,11 +40,21 @@ class Registry(Generic[T]):
             return self._classes[name]
         for entry in entry_points(group=self.group):
             if entry.name == name:
-                found: type[T] = entry.load()
-                return found
+                return self._load(entry)
         known = nearest(name, self.names())
         own = "" if known.startswith("did") else "; one of your own needs transil --import FILE.py"
         raise TransilError(f"{self.what} '{name}' is unknown; {known}{own}")
+
+    def _load(self, entry: EntryPoint) -> type[T]:
+        """The class that a package announces; whatever is wrong with it is told in one line."""
+        lead = f"{self.what} '{entry.name}', announced as {entry.value}"
+        try:
+            found: type[T] = entry.load()
+        except Exception as error:
+            raise TransilError(f"{lead}, cannot be loaded: {reason(error)}") from None
+        if getattr(found, "name", None) != entry.name:
+            raise TransilError(f"{lead}: that is no {self.what} whose name is '{entry.name}'")
+        return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -75,14 +75,14 @@ def build(
         if is_dataclass(hints[key]):
             values[key] = build(hints[key], value, where, lines, f"{dotted}.")
         else:
-            values[key] = _value(value, hints[key], f"{place(dotted)}: {dotted}")
+            values[key] = of_type(value, hints[key], f"{place(dotted)}: {dotted}")
     for f in fields(cls):  # type: ignore[arg-type]
         if f.name not in values and f.default is MISSING and f.default_factory is MISSING:
             raise TransilError(f"{where}: {prefix}{f.name} is missing")
     return cls(**values)
 
 
-def _value(value: Any, hint: Any, where: str) -> Any:
+def of_type(value: Any, hint: Any, where: str) -> Any:
     """`value` as the type `hint` says, or an error."""
     origin, words = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -91,7 +91,7 @@ def _value(value: Any, hint: Any, where: str) -> Any:
         errors = []
         for option in (w for w in words if w is not type(None)):
             try:
-                return _value(value, option, where)
+                return of_type(value, option, where)
             except TransilError as error:
                 errors.append(error)
         raise errors[-1]
@@ -102,7 +102,7 @@ def _value(value: Any, hint: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise TransilError(f"{where} is {value!r}, but must be a list")
-        return tuple(_value(v, words[0], where) for v in value)
+        return tuple(of_type(v, words[0], where) for v in value)
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
             raise TransilError(f"{where} must be a group of settings")

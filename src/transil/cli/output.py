@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import math
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -109,8 +111,11 @@ def printable(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """One line on stderr, for what is not a result."""
-    stderr.print(text, soft_wrap=True, markup=False)
+    """One line on stderr, for what is not a result; work goes on where nobody reads it any more."""
+    try:
+        stderr.print(text, soft_wrap=True, markup=False)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def percent(value: float, sign: bool = False) -> str:

@@ -30,6 +30,7 @@ from transil.arrays import (
 )
 from transil.correction.layers import BiC, BiCAll, BiCPast, Correction, Pairs, correct_groups
 from transil.correction.scales import (
+    ALIKE,
     Mismatch,
     measured_scale,
     score_scale,
@@ -351,15 +352,16 @@ class Bank:
             ratio = score_scale(rows) / median(scales)
         if not (math.isfinite(ratio) and ratio > 0):
             return None
+        found = Mismatch(state, ratio, usual=max(ALIKE, max(scales) / min(scales)))
+        if not found.off:
+            return found
         pairs = self.applied(state)
         # As `like` does, but for what references differ in scale among themselves.
         rescaled = Pairs(pairs.alpha, ratio * pairs.beta)
         one, other = (self.apply(p, rows, state).argmax(axis=1) for p in (pairs, rescaled))
         rescales = not isinstance(self.correction, BiC | BiCPast)
-        return Mismatch(
-            state,
-            ratio,
-            usual=max(scales) / min(scales),
+        return replace(
+            found,
             changed=float((one != other).mean()),
             bank=f"bank ({', '.join(filter(None, (self.correction.name, self.solver)))})",
             rescales=rescales and all(reference.scale.get(state) for reference in self._used()),

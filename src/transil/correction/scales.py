@@ -32,17 +32,22 @@ FEWEST_ROWS, MOST_ROWS = 64, 20_000
 class Mismatch:
     """How scores of a state compare with those a bank was fitted on.
 
-    `ratio`: how many times as far they spread; `usual`: by which factor the references differ;
-    `changed`: the share of them that the bank, brought to their size, would predict otherwise;
-    `bank`: which one; `rescales`: whether that is of use.
+    `ratio`: how many times as far they spread; `usual`: by which factor models trained alike may
+    differ. Where it is more, `changed` is the share of them that the bank, brought to their size,
+    would predict otherwise; `bank`: which one; `rescales`: whether that is of use.
     """
 
     state: int
     ratio: float
-    usual: float
-    changed: float
+    usual: float = ALIKE
+    changed: float = 0.0
     bank: str = "bank"
     rescales: bool = True
+
+    @property
+    def off(self) -> bool:
+        """Whether they differ in size by more than is usual."""
+        return max(self.ratio, 1.0 / self.ratio) > self.usual
 
     @property
     def apart(self) -> bool:
@@ -52,8 +57,7 @@ class Mismatch:
     @property
     def matters(self) -> bool:
         """Whether to tell."""
-        off = max(self.ratio, 1.0 / self.ratio) > max(ALIKE, self.usual)
-        return self.apart or (off and self.changed > CHANGED)
+        return self.apart or (self.off and self.changed > CHANGED)
 
     def warn(self, more: str = "", *, stacklevel: int = 2) -> None:
         """Tell it."""

@@ -47,6 +47,9 @@ class NetConfig:
     last_relu: bool | None = None
 
 
+MOST_PAD, MOST_THREADS = 1024, 1024
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """How each state is trained: SGD with momentum. `first_...` is for state 1 where it differs.
@@ -97,6 +100,10 @@ class TrainConfig:
         for name in ("momentum", "weight_decay", "pad", "patience", "warmup"):
             if getattr(self, name) < 0:
                 raise TransilError(f"train.{name} is {getattr(self, name)}; it must be 0 or more")
+        if self.momentum >= 1:
+            raise TransilError(f"train.momentum is {self.momentum}; it must be below 1")
+        if self.pad > MOST_PAD:
+            raise TransilError(f"train.pad is {self.pad}; it must be at most {MOST_PAD} pixels")
         if self.batch_size < 2:  # statistics of a batch need two
             raise TransilError(f"train.batch_size is {self.batch_size}; it must be at least 2")
         for name in ("first_epochs", "first_patience", "size", "eval_resize"):
@@ -158,13 +165,18 @@ class RunConfig:
         """From nested dictionaries; unknown keys and wrong types are errors that name the key."""
         config = build(cls, data, where)
         config.train.check()
-        if config.engine.threads is not None and config.engine.threads < 1:
-            raise TransilError(f"{where}: engine.threads is {config.engine.threads}; at least 1")
+        threads = 1 if config.engine.threads is None else config.engine.threads
+        if not 1 <= threads <= MOST_THREADS:
+            raise TransilError(f"{where}: engine.threads is {threads}; 1 to {MOST_THREADS}")
+        if config.engine.checkpoint_minutes < 0:
+            raise TransilError(f"{where}: engine.checkpoint_minutes is below 0")
         if (config.engine.image_gigabytes or 0.0) < 0:
             raise TransilError(f"{where}: engine.image_gigabytes is below 0")
         for name, seed in {"seed": config.seed, **vars(config.seeds)}.items():
-            if seed is not None and seed < 0:
-                raise TransilError(f"{where}: {name} is {seed}; it must be 0 or more")
+            if seed is not None and not 0 <= seed < 2**63:
+                raise TransilError(
+                    f"{where}: {name} is {seed}; it must be 0 or more, and below 2^63"
+                )
         return config
 
     def to_dict(self) -> dict[str, Any]:

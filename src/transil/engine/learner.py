@@ -86,6 +86,9 @@ class Learner:
             state.number, self.config.init_seed, lambda: self.outputs_of(state.train)
         )
         self.method.begin(self.net, self.context)
+        # Rows set from features may differ in the last bit between devices.
+        self.workers.share(self.net.state_dict().values())
+        self.workers.share(self.context.kept.values())
         self.feed.load(state.train, state.number)
         for momentum in self._momentum().values():
             momentum.zero_()

@@ -61,18 +61,25 @@ def resolve(
     used = data.get("method", method)
     if not isinstance(used, str):
         raise TransilError(f"{recipe}: give a method, in the recipe or with --method")
+    if method is not None and _borrows(method, used):  # its settings are those of the other one
+        data.pop("settings", None)
     for over in overrides:
         data = merge(data, over)
     method = str(data["method"]) if method is None and "method" in data else method
     if method is not None:
         cls = METHODS.find(method)
-        # A method from outside may borrow the recipe of another one.
-        if used not in (method, *cls.family) and cls.__module__.startswith("transil."):
+        if used not in (method, *cls.family) and not _borrows(method, used):
             raise TransilError(f"recipe {recipe} is for method '{used}', not for '{method}'")
         data["method"] = method
     config = RunConfig.from_dict(data, recipe)
     get_method(config.method, config.settings)
     return config
+
+
+def _borrows(method: str, used: str) -> bool:
+    """Whether a method from outside is trained with the recipe of another one."""
+    cls = METHODS.find(method)
+    return used not in (method, *cls.family) and not cls.__module__.startswith("transil.")
 
 
 def default_recipe(method: str, image_size: int) -> str:

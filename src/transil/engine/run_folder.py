@@ -12,6 +12,7 @@ A state is finished when its checkpoint is there; its scores are written before.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -139,6 +140,10 @@ class RunFolder:
             state += 1
         return state
 
+    def has_checkpoint(self) -> bool:
+        """Whether there is anything to go on from."""
+        return any(self.checkpoints.glob("*.safetensors"))
+
     def restore(self) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The last finished state, and where the next one was interrupted."""
         finished, current = self.finished(), None
@@ -188,11 +193,9 @@ class RunFolder:
         with told(f"cannot read {path}"):
             text = path.read_text() if path.exists() else ""
         for line in text.splitlines():
-            try:
+            with contextlib.suppress(ValueError):
                 lines.append(json.loads(line))
-            except ValueError:
-                continue
-        return lines
+        return [line for line in lines if isinstance(line, dict)]
 
     # -- scores -------------------------------------------------------------------------------
 

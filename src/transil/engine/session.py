@@ -112,10 +112,11 @@ class Session:
 
     def not_a_number(self, what: str, reading: Reading) -> TransilError:
         """The error for a run that has diverged."""
+        kept = "the last good checkpoint is kept, " if self.run.has_checkpoint() else ""
         return TransilError(
             f"{self.run.path}: {what} not a number in state {self.state.number}, epoch "
-            f"{reading.epoch}, at learning rate {reading.rate:g}; the last good checkpoint is "
-            "kept, lower train.lr and begin in another folder"
+            f"{reading.epoch}, at learning rate {reading.rate:g}; {kept}lower train.lr and begin in "
+            "another folder"
         )
 
     def check(self, learner: Learner) -> None:

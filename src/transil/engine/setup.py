@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import torch
@@ -13,7 +14,7 @@ from transil.data.stream import ClassStream
 from transil.engine.config import DataConfig, RunConfig
 from transil.engine.tensorboard import check_tensorboard
 from transil.engine.transforms import eval_transform, train_transform
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.methods.registry import get_method
 from transil.nets.bodies import BODIES
 
@@ -100,7 +101,7 @@ def complete_data(data: DataConfig, images: Images, *, one_state: bool) -> DataC
 def make_stream(config: RunConfig, images: Images) -> ClassStream:
     """The stream of classes that a completed config describes."""
     data = config.data
-    return ClassStream(
+    stream = ClassStream(
         images,
         data.states,
         schedule=data.sizes,
@@ -112,3 +113,11 @@ def make_stream(config: RunConfig, images: Images) -> ClassStream:
         fraction_seed=data.fraction_seed,
         role=data.role,
     )
+    if data.role == "reference" and not sum(stream.counts().get("val", [])):
+        warnings.warn(
+            f"{images.name}: no validation images are set aside, and a reference's pairs are fitted on "
+            "them; give data.val_per_class",
+            DataWarning,
+            stacklevel=2,
+        )
+    return stream

@@ -13,13 +13,14 @@ from transil.errors import TransilError
 class Board:
     """Writes the numbers of each epoch to RUN/tensorboard; does nothing where not `wanted`."""
 
-    def __init__(self, folder: Path, wanted: bool) -> None:
+    def __init__(self, folder: Path, wanted: bool, done: int = 0) -> None:
         self._writer: Any = None
         if wanted:
             check_tensorboard()
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(folder / "tensorboard"))
+            # Epochs that an interrupted run had got to, and that are done again, count once.
+            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
 
     def __enter__(self) -> Board:
         return self

@@ -61,15 +61,20 @@ def training(
         if config.engine.threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(config.engine.threads)
-        if workers.main:
+
+        def enter() -> tuple[Checkpoint | None, Checkpoint | None]:
             stack.enter_context(run.opened(config, facts))
             stream.save_label_map(run.path / "label-map.json")
-        finished, current = workers.told(run.restore() if workers.main else (None, None))
+            return run.restore()
+
+        finished, current = workers.first(enter)
         first = finished.state + 1 if finished else 1
         if first > len(stream):
             return
         learner = Learner(config, stream, workers)
-        board = stack.enter_context(Board(run.path, config.engine.tensorboard and workers.main))
+        done = config.train.total_epochs(first - 1) + (current.epoch if current else 0)
+        wanted = config.engine.tensorboard and workers.main
+        board = stack.enter_context(Board(run.path, wanted, done))
         if finished:
             learner.load(finished.tensors)
         if workers.main:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import distributed, nn
@@ -80,6 +81,30 @@ class Workers:
             distributed.all_reduce(values)
         return values
 
+    @torch.no_grad()
+    def share(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Give all processes the main one's values, in place."""
+        if not self.alone:
+            for tensor in tensors:
+                distributed.broadcast(tensor, src=0)
+
+    def first(self, do: Callable[[], T]) -> T:
+        """What the main process makes, in every process; where it fails, they all end."""
+        if self.alone:
+            return do()
+        made, failed = None, None
+        if self.main:
+            try:
+                made = do()
+            except Exception as error:  # told there, once
+                failed = error
+        made, over = self.told((made, failed is not None))
+        if failed is not None:
+            raise failed
+        if over:
+            raise SystemExit(2)
+        return cast(T, made)
+
     def told(self, value: T) -> T:
         """What the main process has, in every process."""
         if self.alone:
@@ -109,9 +134,11 @@ class SharedBatchNorm(nn.BatchNorm2d):
         assert self.running_mean is not None
         assert self.running_var is not None
         world = distributed.get_world_size()
-        moments = torch.stack([x.mean((0, 2, 3)), (x * x).mean((0, 2, 3))])
-        mean, square = _DifferentiableSum.apply(moments) / world  # type: ignore[no-untyped-call]
-        var = square - mean * mean
+        mean = _DifferentiableSum.apply(x.mean((0, 2, 3))) / world  # type: ignore[no-untyped-call]
+        apart = (
+            x - mean[:, None, None]
+        )  # not the mean of squares: that cancels where means are large
+        var = _DifferentiableSum.apply((apart * apart).mean((0, 2, 3))) / world  # type: ignore[no-untyped-call]
         with torch.no_grad():
             count = world * x.numel() / x.shape[1]
             momentum = self.momentum or 0.0
@@ -120,7 +147,7 @@ class SharedBatchNorm(nn.BatchNorm2d):
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
         scale = self.weight * torch.rsqrt(var + self.eps)
-        made: torch.Tensor = x * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]
+        made: torch.Tensor = apart * scale[:, None, None] + self.bias[:, None, None]
         return made
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from transil.errors import TransilError
 from transil.methods.base import Context, Method
 from transil.methods.losses import cross_entropy
 from transil.nets.net import Net, Outputs
@@ -28,6 +29,10 @@ class Lucir(Method):
     teacher = True
 
     less_forget: float = 5.0  # lambda_base of the original; grows with sqrt(old / new classes)
+
+    def check(self) -> None:
+        if self.less_forget < 0:
+            raise TransilError(f"settings.less_forget is {self.less_forget}; it must be 0 or more")
 
     def begin(self, net: Net, context: Context) -> None:
         ratio = context.old_classes / context.new_classes

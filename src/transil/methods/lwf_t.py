@@ -31,6 +31,8 @@ class LwfT(Method):
     def check(self) -> None:
         if self.temperature <= 0:
             raise TransilError(f"settings.temperature is {self.temperature}; it must be above 0")
+        if self.weight < 0:
+            raise TransilError(f"settings.weight is {self.weight}; it must be 0 or more")
 
     def begin(self, net: Net, context: Context) -> None:
         if context.number > 1:  # weight decay has worn the rows of classes not seen before

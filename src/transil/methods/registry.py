@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 from transil.errors import TransilError
 from transil.methods.base import Method
@@ -16,7 +16,7 @@ from transil.methods.lwf import Lwf
 from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
 from transil.registry import Registry, nearest
-from transil.settings import typed
+from transil.settings import of_type
 
 METHODS: Registry[Method] = Registry(
     "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, Lucir, Joint]
@@ -29,12 +29,15 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
     cls = METHODS.find(name)
     values = {}
     known = settings_of(cls)
+    try:
+        hints = get_type_hints(cls)
+    except NameError:  # a name that only type checkers see: the defaults tell
+        hints = {key: type(value) for key, value in known.items()}
     for key, value in (settings or {}).items():
         if key not in known:
             remedy = nearest(key, known) if known else "it has none"
             raise TransilError(f"method '{name}' has no setting '{key}'; {remedy}")
-        wanted = type(known[key])
-        values[key] = typed(value, wanted, f"method '{name}': settings.{key}")
+        values[key] = of_type(value, hints[key], f"method '{name}': settings.{key}")
     method = cls(**values)
     method.check()
     return method
