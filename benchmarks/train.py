@@ -270,17 +270,18 @@ def words(text: str) -> list[str]:
     return text.split(",")
 
 
-def loaders(speeds: dict[str, float], seconds: float) -> None:
-    """The engine's speeds against plain loops with a DataLoader."""
+def loaders(fast: dict[str, dict[str, float]], seconds: float) -> None:
+    """The engine's speeds, by method, against plain loops with a DataLoader."""
     with tempfile.TemporaryDirectory() as folder:
         sources = {"PNG files": from_files(Path(folder)), "an array": PerImage()}
         ways = ((0, False), (4, False), (8, False), (8, True))
-        for (name, source), (workers, keep) in itertools.product(sources.items(), ways):
-            speed = plain("ft", loader(source, workers, keep), seconds)
+        every = itertools.product(fast.items(), sources.items(), ways)
+        for (method, speeds), (name, source), (workers, keep) in every:
+            speed = plain(method, loader(source, workers, keep), seconds)
             kept = ", kept between epochs" if keep else ""
             ratios = ", ".join(f"{kind} is {ours / speed:.2f}x" for kind, ours in speeds.items())
-            print(f"ft     loader  {speed:9,.0f} images/s  {ratios} ({name}, {workers} workers{kept})",
-                  flush=True)  # fmt: skip
+            print(f"{method:6} loader  {speed:9,.0f} images/s  {ratios} "
+                  f"({name}, {workers} workers{kept})", flush=True)  # fmt: skip
 
 
 def two_at_once(method: str, one: dict[str, float], seconds: float) -> None:
@@ -337,8 +338,8 @@ def main() -> None:
         for name, speed in others.items():
             print(f"{method:6} {name:8} {speed:8,.0f} images/s  graph is {graph / speed:.2f}x",
                   flush=True)  # fmt: skip
-    if "loader" in options.parts and "ft" in fast:
-        loaders(fast["ft"], seconds)
+    if "loader" in options.parts:
+        loaders(fast, seconds)
     if "two" in options.parts:
         for method in options.methods:
             two_at_once(method, fast[method], seconds)
