@@ -80,11 +80,11 @@ def test_a_difference_in_size_is_told_where_it_changes_predictions(factor: float
     bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
     store = changed(1, factor, lead=12.0)
     told = r"spread [01]\.\d+ times .* would predict \d+% of them otherwise; .*--rescale"
-    with pytest.warns(ScoreScaleWarning, match="state 3: these scores " + told):
-        bank.correct(store.get("test", 3).scores, 3)
     with pytest.warns(ScoreScaleWarning, match=told + r".* \(and 1 other state\)") as warned:
         plain = evaluate(store, bank)
     assert len(warned) == 1
+    with pytest.warns(ScoreScaleWarning, match="state 3: these scores " + told):
+        bank.correct(store.get("test", 3).scores, 3)
     found = bank.mismatch(store.get("test", 3).scores, 3)
     assert found is not None
     assert found.ratio == pytest.approx(factor, abs=0.05)
@@ -227,6 +227,11 @@ def test_torch_functions_pass_through() -> None:
     torch.testing.assert_close(torch.vmap(lambda row: bank.correct(row, 3))(scores), expected)
     slope = torch.func.grad(lambda z: bank.correct(z, 3).sum())(scores)
     assert torch.isfinite(slope).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leaf = scores.clone().requires_grad_()
+        bank.correct(leaf, 3).sum().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(leaf.grad, slope)
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 3])

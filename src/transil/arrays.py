@@ -144,7 +144,8 @@ def readable(scores: FloatArray | torch.Tensor) -> bool:
 
 def has_masks(scores: FloatArray | torch.Tensor) -> bool:
     """Whether some score is minus infinity, which masks a class."""
-    return math.prod(scores.shape) > 0 and float(scores.min()) == -math.inf
+    values = scores.detach() if is_torch(scores) else scores
+    return math.prod(values.shape) > 0 and float(values.min()) == -math.inf
 
 
 def to_numpy(x: Any) -> NDArray[Any]:

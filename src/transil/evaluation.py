@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales, tell_once
@@ -38,6 +39,7 @@ def evaluate(
         bank.check_store(store, same_method=same_method)
         if rescale:
             bank = bank.at_scale(measured_scales(store, split))
+        bank = replace(bank)  # the caller's has told nothing yet
     states, found = [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ScoreScaleWarning)  # told once, below

@@ -123,13 +123,12 @@ class Bank:
             bank = self.like(scores, state)
         else:
             self.check_scale(scores, state)
-        pairs = bank.applied(state)
-        corrected = self.apply(pairs, scores, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
             raise TransilError(
                 f"state {state}: some classes are masked (minus infinity), and '{self.correction.name}' "
                 "needs the scores of all: correct first, then mask"
             )
+        corrected = self.apply(bank.applied(state), scores, state)
         # A tensor may lie on a device that the host would have to wait for.
         if not is_torch(scores) and not np.isfinite(np.asarray(corrected)).all():
             given = to_numpy(scores).reshape(-1, scores.shape[-1])

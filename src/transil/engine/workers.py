@@ -135,9 +135,8 @@ class SharedBatchNorm(nn.BatchNorm2d):
         assert self.running_var is not None
         world = distributed.get_world_size()
         mean = _DifferentiableSum.apply(x.mean((0, 2, 3))) / world  # type: ignore[no-untyped-call]
-        apart = (
-            x - mean[:, None, None]
-        )  # not the mean of squares: that cancels where means are large
+        # Not by the mean of squares: that cancels where means are large.
+        apart = x - mean[:, None, None]
         var = _DifferentiableSum.apply((apart * apart).mean((0, 2, 3))) / world  # type: ignore[no-untyped-call]
         with torch.no_grad():
             count = world * x.numel() / x.shape[1]
