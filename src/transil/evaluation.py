@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
-from dataclasses import replace
 
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales, tell_once
 from transil.correction.shipped import load_bank
-from transil.errors import ScoreScaleWarning, TransilError
+from transil.errors import TransilError
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
 
@@ -39,16 +37,13 @@ def evaluate(
         bank.check_store(store, same_method=same_method)
         if rescale:
             bank = bank.at_scale(measured_scales(store, split))
-        bank = replace(bank)  # the caller's has told nothing yet
     states, found = [], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ScoreScaleWarning)  # told once, below
-        for state in store.require(split, unfinished=True):
-            data = store.get(split, state)
-            scores = data.scores
-            if bank is not None:
-                found.append(bank.mismatch(scores, state))
-                scores = bank.correct(scores, state)
-            states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
+    for state in store.require(split, unfinished=True):
+        data = store.get(split, state)
+        scores = data.scores
+        if bank is not None:
+            found.append(bank.mismatch(scores, state))
+            scores = bank.correct(scores, state, quiet=True)
+        states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
     tell_once(found)
     return Metrics(states)

@@ -105,12 +105,20 @@ class Bank:
 
     # -- using it -----------------------------------------------------------------------------
 
-    def correct(self, scores: Scores, state: int | None = None, *, rescale: bool = False) -> Scores:
+    def correct(
+        self,
+        scores: Scores,
+        state: int | None = None,
+        *,
+        rescale: bool = False,
+        quiet: bool = False,
+    ) -> Scores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
 
         `state` counts from 1; without it, it is the state that has as many columns. Columns are
         the classes seen so far in the order in which they were learned. With `rescale` the bank is
-        first brought to the scale of these scores (see `at_scale`), which takes no labels.
+        first brought to the scale of these scores (see `at_scale`), which takes no labels. `quiet`
+        says nothing of their size: for those who ask `mismatch`.
         """
         check_scores(scores)
         if state is None:
@@ -121,7 +129,7 @@ class Bank:
         bank = self
         if rescale:
             bank = self.like(scores, state)
-        else:
+        elif not quiet:
             self.check_scale(scores, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
             raise TransilError(

@@ -67,8 +67,7 @@ def resolve(
         data = merge(data, over)
     method = str(data["method"]) if method is None and "method" in data else method
     if method is not None:
-        cls = METHODS.find(method)
-        if used not in (method, *cls.family) and not _borrows(method, used):
+        if not _has(method, used) and not _borrows(method, used):
             raise TransilError(f"recipe {recipe} is for method '{used}', not for '{method}'")
         data["method"] = method
     config = RunConfig.from_dict(data, recipe)
@@ -78,8 +77,12 @@ def resolve(
 
 def _borrows(method: str, used: str) -> bool:
     """Whether a method from outside is trained with the recipe of another one."""
-    cls = METHODS.find(method)
-    return used not in (method, *cls.family) and not cls.__module__.startswith("transil.")
+    return not _has(method, used) and not METHODS.find(method).__module__.startswith("transil.")
+
+
+def _has(method: str, used: str) -> bool:
+    """Whether a recipe for `used` is one for `method`, too: they share their training."""
+    return used in (method, *METHODS.find(method).family)
 
 
 def default_recipe(method: str, image_size: int) -> str:
