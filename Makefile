@@ -11,7 +11,7 @@ demo: $(VENV)/.ready
 	$(BIN)/transil demo -o demo
 
 test: $(VENV)/.ready
-	$(THREADS) $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(THREADS) $(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
