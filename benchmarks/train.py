@@ -306,14 +306,23 @@ def sizes(small: float, seconds: float) -> None:
         print(f"{name}: {rate / 1e12:.0f} TFLOP/s{share}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def wanted() -> argparse.Namespace:
+    """The options of the command line; without a GPU there is nothing to measure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=6.0, help="per measurement")
     parser.add_argument("--methods", type=words, default=list(GOALS))
     parser.add_argument("--parts", type=words, default=["loader", "two", "sizes"])
     parser.add_argument("--profile", action="store_true", help="only the kernels of a step")
     parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("torch sees no GPU here; run this on a machine with one")
+    return options
+
+
+def main(options: argparse.Namespace) -> None:
     seconds = options.seconds
     torch.backends.cudnn.benchmark = True
     if options.profile:
@@ -348,7 +357,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    OPTIONS = wanted()
     IMAGES = images(32)
     PIXELS = torch.from_numpy(IMAGES.splits["train"].pixels[:GROUP]).cuda()
     LABELS = torch.from_numpy(IMAGES.splits["train"].labels[:GROUP]).cuda()
-    main()
+    main(OPTIONS)
