@@ -260,7 +260,8 @@ def test_list(banks: Path) -> None:
     scales = [bank.scale(state) or 0.0 for state in range(2, 6)]
     assert f"{min(scales):.3g} to {max(scales):.3g}" in line
     assert line.split()[1] == "yes"
-    assert line.rstrip().endswith("tiny-a, tiny-b")
+    assert "references: tiny-a, tiny-b" in text.splitlines()
+    assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_list_of_some(banks: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -269,8 +269,7 @@ def list_command(
     if as_json:
         print_json(found)
     elif found:
-        headings = [key.replace("_", " ") for key in found[0]]
-        print_table(None, headings, [[_cell(value) for value in row.values()] for row in found])
+        _print_list([{key: _cell(value) for key, value in row.items()} for row in found])
     else:
         say("this transil ships no banks")
 
@@ -405,6 +404,18 @@ def _where(bank: Bank) -> str:
     if "fitted_on" in told:
         parts.append(f"fitted on {' and '.join(map(str, told['fitted_on']))}")
     return f" ({', '.join(map(str, parts))})" if parts else ""
+
+
+def _print_list(rows: list[dict[str, str]]) -> None:
+    """Banks in a table that fits a terminal: names say the rest, and what all share is said once."""
+    columns = [key for key in rows[0] if key not in ("method", "states", "correction", "solver")]
+    same = [key for key in columns[2:] if len({row[key] for row in rows}) == 1]
+    columns = [key for key in columns if key not in same]
+    headings = [key.replace("_", " ") for key in columns]
+    print_table(None, headings, [[row[key] for key in columns] for row in rows])
+    say("names: METHOD-sSTATES-CORRECTION-SOLVER")
+    for key in same:
+        say(f"{key.replace('_', ' ')}: {rows[0][key]}")
 
 
 def _cell(value: Any) -> str:
