@@ -6,7 +6,8 @@
 ResNet-18, batch 128, bfloat16, everything measured one after the other in one process, in the second
 state (where LwF and LUCIR run their teacher):
 
-- `graph`: this engine, a step in a CUDA graph; `eager`: the same step without the graph;
+- `graph`: this engine, a step in a CUDA graph; `unfused`: with torch's kernels only; `eager`: without
+  the graph;
 - `plain`: a loop over a set on the GPU, augmented there in batches, as in any tutorial;
 - `loader`: the same with a DataLoader, workers, and transforms image by image, from files or an array;
 - `two at once`: two runs of the engine side by side in one process;
@@ -59,7 +60,8 @@ def learner(
     kind: str = "32",
     *,
     graph: bool = True,
-    fuse: bool = False,
+    fuse: bool = True,
+    compiled: bool = False,
     batch: int = BATCH,
 ) -> Learner:
     """One that is in its second state."""
@@ -68,7 +70,7 @@ def learner(
         recipe=f"{method}-{kind}",
         overrides=[{
             "data": {"states": STATES, "order": "label"},
-            "engine": {"graph": graph, "compile": fuse, "device": "cuda"},
+            "engine": {"graph": graph, "fuse": fuse, "compile": compiled, "device": "cuda"},
             "train": {"batch_size": batch},
         }],
     )  # fmt: skip
@@ -253,7 +255,7 @@ def profile(method: str, steps: int = 3) -> None:
     rows: Any = sorted(found.key_averages(), key=lambda e: -e.self_device_time_total)
     total = sum(row.self_device_time_total for row in rows) / steps
     print(f"{method}: {total / 1e3:.2f} ms, {sum(row.count for row in rows) // steps} kernels")
-    for row in rows[:25]:
+    for row in rows[:30]:
         time_us, count = row.self_device_time_total / steps, row.count // steps
         print(f"{time_us:9.1f} us {count:4d}x {row.key[:100]}")
 
@@ -286,7 +288,7 @@ def loaders(fast: dict[str, dict[str, float]], seconds: float) -> None:
 
 def two_at_once(method: str, one: dict[str, float], seconds: float) -> None:
     for kind, speed in one.items():
-        two = engine(method, seconds, runs=2, fuse=kind == "compiled")
+        two = engine(method, seconds, runs=2, compiled=kind == "compiled")
         print(f"{method:6} two at once, {kind:8} {two:9,.0f} images/s together, "
               f"{two / speed:.3f}x one (goal 1.25)", flush=True)  # fmt: skip
 
@@ -339,11 +341,12 @@ def main(options: argparse.Namespace) -> None:
         goal = f"goal {GOALS[method]:,}; " if method in GOALS else ""
         print(f"{method:6} graph   {graph:9,.0f} images/s  ({goal}peak {memory:.2f} GB)")
         others = {
+            "unfused": engine(method, seconds, fuse=False),
             "eager": engine(method, seconds, graph=False),
             "plain": plain(method, resident, seconds),
         }
         if options.compile:
-            others["compiled"] = fast[method]["compiled"] = engine(method, seconds, fuse=True)
+            others["compiled"] = fast[method]["compiled"] = engine(method, seconds, compiled=True)
         for name, speed in others.items():
             print(f"{method:6} {name:8} {speed:8,.0f} images/s  graph is {graph / speed:.2f}x",
                   flush=True)  # fmt: skip

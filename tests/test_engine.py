@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transil import evaluate
+from transil import evaluate, kernels
 from transil.data import ClassStream, Images, ImageSplit, Statistics
 from transil.data.augment import AsStored, PadCropFlip
 from transil.data.feed import Feed
@@ -387,3 +387,21 @@ def test_plateau_on_the_last_batch_is_another_rule(tmp_path: Path) -> None:
         assert rates[rule][0] == 0.05
         assert min(rates[rule]) < 0.05
     assert rates["epoch"] != rates["last-batch"]
+
+
+# -- kernels of our own ------------------------------------------------------------------------
+
+
+def test_without_triton_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "find_spec", lambda _: None)
+    assert not kernels.available.__wrapped__(torch.device("cpu"))
+
+
+def test_a_triton_that_does_not_work_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(device: torch.device) -> None:
+        raise RuntimeError("Failed to find C compiler.\nPlease specify one")
+
+    monkeypatch.setattr(kernels, "find_spec", lambda _: "found")
+    monkeypatch.setattr(kernels, "_try", fail)
+    with pytest.warns(RuntimeWarning, match="slower without its kernels: Failed to find C"):
+        assert not kernels.available.__wrapped__(torch.device("cpu"))

@@ -132,15 +132,17 @@ class SeedConfig:
 class EngineConfig:
     """How the work is done; nothing here changes what is learned beyond rounding.
 
-    `graph`: capture each training step in a CUDA graph. `compile`: let torch.compile fuse the
-    network's kernels; takes a minute before the first step. `image_gigabytes`: how much of a device's
-    memory images may take (null: half of what is free); larger sets are streamed. `threads`: of
-    the CPU (null: as torch has it); with one, small networks are fast even on a busy machine.
+    `graph`: capture each training step in a CUDA graph. `fuse`: on a GPU, crops, batch normalisation
+    with ReLU, and updates by kernels of our own. `compile`: let torch.compile fuse kernels instead;
+    takes a minute before the first step. `image_gigabytes`: how much of a device's memory images
+    may take (null: half of what is free); larger sets are streamed. `threads`: of the CPU (null: as
+    torch has it); with one, small networks are fast even on a busy machine.
     """
 
     device: str = "auto"
     threads: int | None = None
     graph: bool = True
+    fuse: bool = True
     compile: bool = False
     checkpoint_minutes: float = 2.0
     image_gigabytes: float | None = None

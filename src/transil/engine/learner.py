@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from transil import kernels
 from transil.data.device import DeviceImages
 from transil.data.feed import Feed
 from transil.data.stream import ClassStream, State, Subset
 from transil.engine.config import RunConfig, TrainConfig
+from transil.engine.halves import Halves
 from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
@@ -20,6 +22,7 @@ from transil.errors import TransilError
 from transil.methods.base import Context
 from transil.methods.registry import family_of, get_method
 from transil.nets.net import Net, Outputs, build_net
+from transil.nets.norms import fuse
 
 # Images scored together: at most so many, and at most so many pixels.
 SCORE_BATCH, SCORE_PIXELS = 512, 512 * 112 * 112
@@ -51,13 +54,24 @@ class Learner:
         workers.share_statistics(self.net)
         self.forward: Callable[..., Outputs] = workers.wrap(self.net)
         self.taught_by: Callable[..., Outputs] | None = self.teacher
-        if config.engine.compile:
+        engine = config.engine
+        alone_on_gpu = self.device.type == "cuda" and workers.alone
+        self.graph = engine.graph and alone_on_gpu
+        if engine.compile:
             self.forward = torch.compile(self.forward, dynamic=False)
             self.taught_by = torch.compile(self.teacher, dynamic=False) if self.teacher else None
+        wanted = engine.fuse and alone_on_gpu and not engine.compile
+        fused = wanted and kernels.available(self.device)
+        if fused:
+            fuse(self.net)
+            if self.teacher is not None:
+                fuse(self.teacher)
+            if self.precision != torch.float32:
+                self.forward = Halves(self.net, self.precision)
         self.context = Context(stream.schedule, self.device)
         counts = stream.counts()["train"]
         size = stream.image_size
-        gigabytes = config.engine.image_gigabytes
+        gigabytes = engine.image_gigabytes
         self.budget = None if gigabytes is None else int(gigabytes * 1e9)
         self.feed = Feed(
             max(counts),
@@ -69,6 +83,7 @@ class Learner:
             device=self.device,
             share=(workers.rank, workers.world),
             budget=self.budget,
+            fused=self.precision if fused else None,
         )
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.optimiser = self._optimiser(config.train)
@@ -99,6 +114,8 @@ class Learner:
         step, run = self._step()
         self.rate.fill_(rate)
         step.sums.zero_()
+        if isinstance(self.forward, Halves):
+            self.forward.refresh()
         for number in range(1, len(self.feed) + 1):
             self.feed.refill()
             run()
@@ -215,8 +232,7 @@ class Learner:
                 precision=self.precision,
                 world=self.workers.world,
             )
-            graph = self.config.engine.graph and self.device.type == "cuda" and self.workers.alone
-            self._made = taught, step, Captured(step) if graph else step
+            self._made = taught, step, Captured(step) if self.graph else step
         return self._made[1:]
 
     def _frozen_copy(self) -> Net:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 from transil.data.feed import Feed
+from transil.engine.halves import Halves
 from transil.errors import TransilError
 from transil.methods.base import Context, Method
 from transil.methods.losses import only
@@ -61,6 +62,8 @@ class Step:
         self.optimiser.zero_grad(set_to_none=True)
         # DDP averages gradients over processes; each has only its share of the sum.
         (loss * self.world).backward()  # type: ignore[no-untyped-call]
+        if isinstance(self.forward, Halves):
+            self.forward.update(self.optimiser)
         self.optimiser.step()
         with torch.no_grad():
             self.method.after_step(self.net, self.context)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import torch
 from torch import nn
 
+from transil.nets.norms import normalised, normalised_twice
 from transil.registry import Registry
 
 
@@ -27,6 +28,10 @@ class Body(nn.Module):
         self.last_relu = last_relu
 
 
+# The same maps for two places that use them (see `normalised_twice`).
+Twice: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+
+
 class Block(nn.Module):
     """Two 3x3 convolutions and a shortcut; a 1x1 convolution where shapes differ."""
 
@@ -43,11 +48,27 @@ class Block(nn.Module):
             )
         self.last_relu = last_relu
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(b, into, h, w) to (b, out, h / stride, w / stride)."""
-        y = torch.relu_(self.bn1(self.conv1(x)))
-        y = self.bn2(self.conv2(y)).add_(self.shortcut(x))
-        return torch.relu_(y) if self.last_relu else y
+    def forward(self, x: Twice) -> Twice:
+        """(b, into, h, w) to (b, out, h / stride, w / stride); the input is used in two places."""
+        y = self.conv2(normalised(self.bn1, self.conv1(x[0])))
+        past = x[1]
+        if isinstance(self.shortcut, nn.Sequential):
+            conv, norm = self.shortcut
+            past = normalised(norm, conv(past), relu=False)
+        return normalised_twice(self.bn2, y, past, relu=self.last_relu)
+
+
+class Stem(nn.Sequential):
+    """A convolution, batch normalisation, ReLU, and perhaps pooling."""
+
+    def forward(self, images: torch.Tensor) -> Twice:
+        """(b, 3, h, w) to (b, out, h', w')."""
+        conv, norm, _, *pooling = self
+        maps = normalised_twice(norm, conv(images))
+        for pool in pooling:
+            pooled = pool(maps[0])
+            maps = pooled, pooled
+        return maps
 
 
 class ResNet(Body):
@@ -71,7 +92,7 @@ class ResNet(Body):
 
     def make_stem(self) -> nn.Module:
         """CIFAR's: one 3x3 convolution that keeps the size."""
-        return nn.Sequential(
+        return Stem(
             nn.Conv2d(3, self.widths[0], 3, 1, 1, bias=False),
             nn.BatchNorm2d(self.widths[0]),
             nn.ReLU(inplace=True),
@@ -79,7 +100,7 @@ class ResNet(Body):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(b, 3, h, w) to (b, width, h', w')."""
-        features: torch.Tensor = self.stages(self.stem(images))
+        features: torch.Tensor = self.stages(self.stem(images))[0]
         return features
 
 
@@ -100,7 +121,7 @@ class ResNet18(ResNet18Cifar):
 
     def make_stem(self) -> nn.Module:
         """ImageNet's: a quarter of the size."""
-        return nn.Sequential(
+        return Stem(
             nn.Conv2d(3, 64, 7, 2, 3, bias=False),
             nn.BatchNorm2d(64),
             nn.ReLU(inplace=True),
