@@ -100,7 +100,10 @@ class ResNet(Body):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(b, 3, h, w) to (b, width, h', w')."""
-        features: torch.Tensor = self.stages(self.stem(images))[0]
+        maps = self.stem(images)
+        if isinstance(maps, torch.Tensor):  # of a stem that is no `Stem`
+            maps = maps, maps
+        features: torch.Tensor = self.stages(maps)[0]
         return features
 
 
