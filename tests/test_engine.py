@@ -19,11 +19,13 @@ from transil.data.augment import AsStored, PadCropFlip
 from transil.data.feed import Feed
 from transil.engine import RunConfig, load_recipe, recipe_names, resolve, train
 from transil.engine.config import TrainConfig
+from transil.engine.halves import Halves
 from transil.engine.rates import base_rate, drop_epochs, learning_rate, plateau_drops
 from transil.engine.recipes import default_recipe
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS
+from transil.nets import build_net
 from transil.settings import flatten, read_overrides, read_yaml
 
 # -- learning rates ----------------------------------------------------------------------------
@@ -405,3 +407,46 @@ def test_a_triton_that_does_not_work_is_told_and_not_used(monkeypatch: pytest.Mo
     monkeypatch.setattr(kernels, "_try", fail)
     with pytest.warns(RuntimeWarning, match="slower without its kernels: Failed to find C"):
         assert not kernels.available.__wrapped__(torch.device("cpu"))
+
+
+def small_net() -> Any:
+    return build_net("resnet32", "linear", 4)
+
+
+def test_halves_say_what_autocast_says() -> None:
+    net = small_net()
+    halves = Halves(net, torch.bfloat16)
+    images = torch.randn(8, 3, 8, 8)
+    results = []
+    for forward in (net, halves):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = forward(images)
+        out.scores.square().sum().backward()
+        results.append(out.scores.detach())
+    torch.testing.assert_close(results[0], results[1])
+    for name, weight in halves.weights.items():
+        gradient: Any = halves.copies[name].grad
+        torch.testing.assert_close(gradient.float(), weight.grad)
+
+
+def test_halves_leave_frozen_weights_alone() -> None:
+    net = small_net()
+    halves = Halves(net, torch.bfloat16)
+    net.body.stages[0].conv1.weight.requires_grad_(False)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        halves(torch.randn(8, 3, 8, 8)).scores.square().sum().backward()  # type: ignore[no-untyped-call]
+    without = [name for name, copy in halves.copies.items() if copy.grad is None]
+    assert without == ["body.stages.0.conv1.weight"]
+
+
+def test_halves_know_when_others_change_a_weight() -> None:
+    net = small_net()
+    halves = Halves(net, torch.bfloat16)
+    before = halves.versions()
+    with torch.no_grad():
+        net.head.weight.zero_()  # has no copy
+        assert halves.versions() == before
+        net.body.stages[1].conv2.weight.zero_()
+    assert halves.versions() != before
+    halves.refresh()
+    assert not halves.copies["body.stages.1.conv2.weight"].any()

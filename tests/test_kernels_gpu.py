@@ -110,6 +110,41 @@ def test_a_frozen_network_uses_its_statistics(added: bool) -> None:
     assert apart(results[1], results[0]) < 1e-6
 
 
+@pytest.mark.parametrize("added", [True, False])
+def test_a_nan_is_not_lost(added: bool) -> None:
+    """Else a network that has diverged looks healthy."""
+    _, norm = two_norms(64)
+    x, add = (random_maps((8, 64, 7), torch.bfloat16, seed) for seed in (0, 1))
+    x[0, 5, 3, 3] = torch.nan
+    x.requires_grad_()
+    y = normalised(norm, x, add if added else None)
+    assert y[:, 5].isnan().all()
+    assert not y[:, 6].isnan().any()
+    y.sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert x.grad[:, 5].isnan().all()
+    assert not x.grad[:, 6].isnan().any()
+
+
+def test_a_fixed_layer_passes_gradients_on() -> None:
+    _, norm = two_norms(64)
+    norm.eval().requires_grad_(False)
+    x = random_maps((8, 64, 7), torch.float32, 0).requires_grad_()
+    normalised(norm, x).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert x.grad.any()
+
+
+@pytest.mark.parametrize(
+    "unusual", [{"affine": False}, {"momentum": None}, {"track_running_stats": False}]
+)
+def test_unusual_layers_keep_to_their_modules(unusual: dict[str, Any]) -> None:
+    norm = nn.BatchNorm2d(64, **unusual).cuda()
+    fuse(norm)
+    x = random_maps((8, 64, 7), torch.float32, 0)
+    torch.testing.assert_close(normalised(norm, x), copy.deepcopy(norm)(x).relu())
+
+
 @pytest.mark.parametrize(("size", "pad", "flip"), [(12, 2, True), (16, 4, False), (32, 4, True)])
 def test_crops_are_those_of_the_transform(size: int, pad: int, flip: bool) -> None:
     random = np.random.default_rng(0)

@@ -54,7 +54,7 @@ class Feed:
         most = -(-capacity // batch_size)
         limit = default_budget(device) if budget is None else budget
         self.resident = capacity * size * size * 3 <= limit
-        crops = isinstance(transform, PadCropFlip) and self.resident
+        crops = type(transform) is PadCropFlip and self.resident
         self.fused = fused if crops else None
         rows = capacity if self.resident else self.local
         self._pixels = torch.zeros((rows, size, size, 3), dtype=torch.uint8, device=device)

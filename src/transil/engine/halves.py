@@ -21,7 +21,7 @@ class Halves:
         self.weights = {
             f"{name}.weight": module.weight
             for name, module in net.named_modules()
-            if isinstance(module, nn.Conv2d)
+            if type(module) is nn.Conv2d
         }
         self.copies = {
             name: weight.detach().to(dtype).requires_grad_()
@@ -29,14 +29,19 @@ class Halves:
         }
 
     def __call__(self, images: torch.Tensor) -> Outputs:
-        """What the network says with the copies."""
-        made: Outputs = functional_call(self.net, self.copies, (images,))
+        """What the network says with the copies; weights that may not learn are read as they are."""
+        learning = {n: self.copies[n] for n, weight in self.weights.items() if weight.requires_grad}
+        made: Outputs = functional_call(self.net, learning, (images,))
         return made
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Make the copies anew, after weights have been changed by others than `update`."""
         torch._foreach_copy_(list(self.copies.values()), list(self.weights.values()))
+
+    def versions(self) -> list[int]:
+        """Numbers that grow when others than `update` change a weight."""
+        return [weight._version for weight in self.weights.values()]
 
     @torch.no_grad()
     def update(self, optimiser: torch.optim.Optimizer) -> None:

@@ -66,7 +66,7 @@ class Learner:
             fuse(self.net)
             if self.teacher is not None:
                 fuse(self.teacher)
-            if self.precision != torch.float32:
+            if self.precision != torch.float32 and self.net.body.halves:
                 self.forward = Halves(self.net, self.precision)
         self.context = Context(stream.schedule, self.device)
         counts = stream.counts()["train"]

@@ -41,6 +41,7 @@ class Step:
         self.net, self.forward, self.teacher = net, forward, teacher
         self.method, self.context, self.feed = method, context, feed
         self.optimiser, self.precision, self.world = optimiser, precision, world
+        self.halves = forward if isinstance(forward, Halves) else None
         self.sums = torch.zeros(3, device=context.device)
 
     def __call__(self) -> None:
@@ -62,16 +63,23 @@ class Step:
         self.optimiser.zero_grad(set_to_none=True)
         # DDP averages gradients over processes; each has only its share of the sum.
         (loss * self.world).backward()  # type: ignore[no-untyped-call]
-        if isinstance(self.forward, Halves):
-            self.forward.update(self.optimiser)
+        if self.halves is not None:
+            self.halves.update(self.optimiser)
         self.optimiser.step()
         with torch.no_grad():
-            self.method.after_step(self.net, self.context)
+            self._after_step()
             counts = share > 0
             right = only(student.scores, self.context.seen).argmax(1) == labels
             self.sums[0] += (losses * counts).sum()
             self.sums[1] += (right & counts).sum()
             self.sums[2] = loss
+
+    def _after_step(self) -> None:
+        """The method's; where it changes weights that have copies, these follow."""
+        before = self.halves.versions() if self.halves is not None else []
+        self.method.after_step(self.net, self.context)
+        if self.halves is not None and self.halves.versions() != before:
+            self.halves.refresh()
 
     def changed(self) -> Iterable[torch.Tensor]:
         """Every tensor that a step writes to, its gradients apart."""

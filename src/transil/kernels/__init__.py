@@ -36,7 +36,8 @@ def _try(device: torch.device) -> None:
     """Update one number."""
     from transil.kernels.sgd import sgd
 
-    one, copy, gradient, buffer, rate = (torch.ones(1, device=device) for _ in range(5))
+    one, buffer, rate = (torch.ones(1, device=device) for _ in range(3))
+    copy, gradient = one.bfloat16(), one.bfloat16()  # not every GPU can
     sgd(one, copy, gradient, buffer, rate, momentum=0.5, decay=0.0)
     if copy.item() != -0.5:
         raise RuntimeError(f"1 - (1 + 0.5) gives {copy.item()}")

@@ -57,7 +57,7 @@ def crop(
     """
     batch, size = index.shape[1], pixels.shape[1]
     images = torch.empty((batch, size, size, 3), dtype=dtype, device=pixels.device)
-    chosen = torch.empty_like(labels[:batch]), torch.empty_like(share[0])
+    chosen = labels.new_empty(batch), share.new_empty(batch)
     flip = plan.get("flip")
     with torch.cuda.device_of(pixels):  # type: ignore[no-untyped-call]
         _crop[(batch, triton.cdiv(size * size * 3, BLOCK))](

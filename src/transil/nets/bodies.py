@@ -15,13 +15,15 @@ class Body(nn.Module):
     """One kind of feature extractor.
 
     `last_relu=False` leaves out the last ReLU, so that features take both signs: LUCIR and
-    iCaRL's LwF want that (spec 1.2, 1.3).
+    iCaRL's LwF want that (spec 1.2, 1.3). `halves`: its convolutions may be given weights in half
+    precision (see `transil.engine.halves`).
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     width: ClassVar[int]
     least: ClassVar[int] = 8  # the smallest image, in pixels
+    halves: ClassVar[bool] = False
 
     def __init__(self, last_relu: bool = True) -> None:
         super().__init__()
@@ -76,6 +78,7 @@ class ResNet(Body):
 
     widths: ClassVar[tuple[int, ...]]
     blocks: ClassVar[int]
+    halves = True
 
     def __init__(self, last_relu: bool = True) -> None:
         super().__init__(last_relu)

@@ -37,15 +37,21 @@ def fuse(net: nn.Module) -> None:
     """
     for module in net.modules():
         if type(module) is nn.BatchNorm2d:
-            module.fused = True  # type: ignore[assignment]
+            usual = module.affine and module.track_running_stats and module.momentum is not None
+            module.fused = usual  # type: ignore[assignment]
 
 
 def _suits(norm: nn.Module, x: torch.Tensor, add: torch.Tensor | None) -> bool:
-    """Whether the kernels can do it: large maps in channels_last format, on a GPU."""
-    if not norm.training and norm.weight.requires_grad:
-        return False  # scores are made by the modules
-    others = [] if add is None else [add]
+    """Whether the kernels can do it: maps in channels_last format, on a GPU."""
+    maps = [x] if add is None else [x, add]
+    if not norm.training:
+        # Scores are made by the modules; and so are gradients through fixed statistics.
+        learns = torch.is_grad_enabled() and any(t.requires_grad for t in maps)
+        if learns or norm.weight.requires_grad:
+            return False
     return x.numel() < 2**31 and all(
-        t.is_cuda and t.dtype == x.dtype and t.is_contiguous(memory_format=torch.channels_last)
-        for t in (x, *others)
+        t.is_cuda
+        and (t.dtype, t.shape) == (x.dtype, x.shape)
+        and t.is_contiguous(memory_format=torch.channels_last)
+        for t in maps
     )
