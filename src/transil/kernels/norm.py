@@ -20,7 +20,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 # Rows and channels of a tile, parts that are added up at a time, programs of a kernel (about), warps.
-# Of forty choices measured on an H200, the best for two runs at once, and within a per cent for one.
+# Chosen of seven by LwF steps on an H200, 2 s each: the most images/s for two runs at once. The best
+# three are within 2 %, which so short a measurement cannot tell apart (`benchmarks/kernels.py --tiles`).
 ROWS, CHANNELS, PARTS, PROGRAMS, WARPS = 128, 64, 64, 264, 4
 
 
