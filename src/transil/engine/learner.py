@@ -114,8 +114,8 @@ class Learner:
         step, run = self._step()
         self.rate.fill_(rate)
         step.sums.zero_()
-        if isinstance(self.forward, Halves):
-            self.forward.refresh()
+        if step.halves is not None:
+            step.halves.refresh()
         for number in range(1, len(self.feed) + 1):
             self.feed.refill()
             run()

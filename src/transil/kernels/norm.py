@@ -26,6 +26,23 @@ ROWS, CHANNELS, PARTS, PROGRAMS, WARPS = 128, 64, 64, 264, 4
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _tile(start, rows, channels, c, mine, BM: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Where the BM rows from `start` on are, in the channels `c`, and which of them there are."""
+    r = start + tl.arange(0, BM)
+    inside = (r < rows)[:, None] & mine[None, :]
+    return r[:, None] * channels + c[None, :], inside
+
+
+@triton.jit
+def _layer(kept, weight, bias, channels, c, mine):  # type: ignore[no-untyped-def]
+    """Mean, 1 / deviation, scale and offset: the layer gives (x - mean) * scale + offset."""
+    mean = tl.load(kept + c, mask=mine, other=0.0)
+    rstd = tl.load(kept + channels + c, mask=mine, other=0.0)
+    scale = rstd * tl.load(weight + c, mask=mine, other=0.0)
+    return mean, rstd, scale, tl.load(bias + c, mask=mine, other=0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def _fewer(tile, BM: tl.constexpr, BC: tl.constexpr, OWN: tl.constexpr):  # type: ignore[no-untyped-def]
     """Sums over the OWN rows of a tile that a thread has itself, to need fewer registers."""
     return tl.sum(tl.reshape(tile, [OWN, BM // OWN, BC]), 0)
@@ -44,9 +61,7 @@ def _moments(  # type: ignore[no-untyped-def]
     total = tl.zeros([BM // OWN, BC], tl.float32)
     square = tl.zeros([BM // OWN, BC], tl.float32)
     for start in range(part * per, part * per + per, BM):
-        r = start + tl.arange(0, BM)
-        inside = (r < rows)[:, None] & mine[None, :]
-        at = r[:, None] * channels + c[None, :]
+        at, inside = _tile(start, rows, channels, c, mine, BM)
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - shift[None, :]
         value = tl.where(inside, value, 0.0)
         total += _fewer(value, BM, BC, OWN)
@@ -77,7 +92,7 @@ def _normalised(  # type: ignore[no-untyped-def]
     TRAIN: tl.constexpr, ADD: tl.constexpr, RELU: tl.constexpr,
     BM: tl.constexpr, BC: tl.constexpr, BP: tl.constexpr,
 ):  # fmt: skip
-    """y = ReLU(scale * x + offset + add); `kept` gets mean and 1 / deviation of the batch."""
+    """y = ReLU((x - mean) * scale + offset + add); `kept` gets mean and 1 / deviation of the batch."""
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     mine = c < channels
     if TRAIN:
@@ -105,9 +120,7 @@ def _normalised(  # type: ignore[no-untyped-def]
     offset = tl.load(bias + c, mask=mine, other=0.0)
     first = tl.program_id(0) * per
     for start in range(first, first + per, BM):
-        r = start + tl.arange(0, BM)
-        inside = (r < rows)[:, None] & mine[None, :]
-        at = r[:, None] * channels + c[None, :]
+        at, inside = _tile(start, rows, channels, c, mine, BM)
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         value = (value - mean[None, :]) * scale[None, :] + offset[None, :]
         if ADD:
@@ -127,16 +140,11 @@ def _gradient_sums(  # type: ignore[no-untyped-def]
     part = tl.program_id(0)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     mine = c < channels
-    mean = tl.load(kept + c, mask=mine, other=0.0)
-    rstd = tl.load(kept + channels + c, mask=mine, other=0.0)
-    scale = rstd * tl.load(weight + c, mask=mine, other=0.0)
-    offset = tl.load(bias + c, mask=mine, other=0.0)
+    mean, rstd, scale, offset = _layer(kept, weight, bias, channels, c, mine)
     first = tl.zeros([BM // OWN, BC], tl.float32)
     second = tl.zeros([BM // OWN, BC], tl.float32)
     for start in range(part * per, part * per + per, BM):
-        r = start + tl.arange(0, BM)
-        inside = (r < rows)[:, None] & mine[None, :]
-        at = r[:, None] * channels + c[None, :]
+        at, inside = _tile(start, rows, channels, c, mine, BM)
         grad = tl.load(dy + at, mask=inside, other=0.0).to(tl.float32)
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - mean[None, :]
         if MORE:
@@ -168,18 +176,13 @@ def _gradient(  # type: ignore[no-untyped-def]
     if tl.program_id(0) == 0:
         tl.store(dbias + c, first, mask=mine)
         tl.store(dweight + c, second, mask=mine)
-    mean = tl.load(kept + c, mask=mine, other=0.0)
-    rstd = tl.load(kept + channels + c, mask=mine, other=0.0)
-    scale = rstd * tl.load(weight + c, mask=mine, other=0.0)
-    offset = tl.load(bias + c, mask=mine, other=0.0)
+    mean, rstd, scale, offset = _layer(kept, weight, bias, channels, c, mine)
     # dx = scale * (g - first / rows - (x - mean) * rstd * second / rows)
     slope = rstd * second / rows
     level = first / rows
     begin = tl.program_id(0) * per
     for start in range(begin, begin + per, BM):
-        r = start + tl.arange(0, BM)
-        inside = (r < rows)[:, None] & mine[None, :]
-        at = r[:, None] * channels + c[None, :]
+        at, inside = _tile(start, rows, channels, c, mine, BM)
         grad = tl.load(g + at, mask=inside, other=0.0).to(tl.float32)
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         if RELU:
