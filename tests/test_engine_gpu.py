@@ -39,10 +39,14 @@ def losses(run: RunFolder) -> list[float]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("body", ["convnet", "resnet32"])
-def test_graph_and_eager_give_the_same_losses(tmp_path: Path, method: str, body: str) -> None:
-    captured = losses(train(settings(method, body), tmp_path / "graph"))
-    eager = losses(train(settings(method, body, graph=False), tmp_path / "eager"))
+@pytest.mark.parametrize(
+    ("body", "fuse"), [("convnet", False), ("resnet32", False), ("resnet32", True)]
+)
+def test_graph_and_eager_give_the_same_losses(
+    tmp_path: Path, method: str, body: str, fuse: bool
+) -> None:
+    captured = losses(train(settings(method, body, fuse=fuse), tmp_path / "graph"))
+    eager = losses(train(settings(method, body, fuse=fuse, graph=False), tmp_path / "eager"))
     assert np.isfinite(captured).all()
     # The same kernels on the same numbers; what differs is the order of atomic additions.
     np.testing.assert_allclose(captured, eager, rtol=2e-2, atol=2e-3)

@@ -133,16 +133,17 @@ class EngineConfig:
     """How the work is done; nothing here changes what is learned beyond rounding.
 
     `graph`: capture each training step in a CUDA graph. `fuse`: on a GPU, crops, batch normalisation
-    with ReLU, and updates by kernels of our own. `compile`: let torch.compile fuse kernels instead;
-    takes a minute before the first step. `image_gigabytes`: how much of a device's memory images
-    may take (null: half of what is free); larger sets are streamed. `threads`: of the CPU (null: as
-    torch has it); with one, small networks are fast even on a busy machine.
+    with ReLU, and updates by kernels of our own; off until full recipes have been trained with them.
+    `compile`: let torch.compile fuse kernels instead; takes a minute before the first step.
+    `image_gigabytes`: how much of a device's memory images may take (null: half of what is free);
+    larger sets are streamed. `threads`: of the CPU (null: as torch has it); with one, small networks
+    are fast even on a busy machine.
     """
 
     device: str = "auto"
     threads: int | None = None
     graph: bool = True
-    fuse: bool = True
+    fuse: bool = False
     compile: bool = False
     checkpoint_minutes: float = 2.0
     image_gigabytes: float | None = None

@@ -1,7 +1,7 @@
 """Kernels of our own for GPUs, in Triton, where several of torch's would read memory again and again.
 
-Triton comes with torch for GPUs; without it, or with `engine.fuse=false`, torch's operations do the
-same. Nothing else here is imported unless `available` says so.
+Used with `engine.fuse=true` where Triton works, which comes with torch for GPUs; else torch's
+operations do the same. Nothing else here is imported unless `available` says so.
 """
 
 from __future__ import annotations
