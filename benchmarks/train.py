@@ -91,7 +91,8 @@ def endless(one: Learner, counter: list[int]) -> Generator[torch.device | None, 
     yield one.device
     for number in itertools.count(1):
         one.feed.begin(number)
-        yield from one.epoch(0.01)
+        for _ in one.epoch(0.01):
+            yield None
         counter[0] += len(one.state.train)
 
 

@@ -245,10 +245,12 @@ def feed_of(stream: ClassStream, state: int = 1, **options: Any) -> Feed:
     return feed
 
 
-def drain(feed: Feed, epoch: int = 1) -> list[tuple[list[int], list[int], list[float]]]:
-    feed.begin(epoch)
+def drain(
+    feed: Feed, epoch: int = 1, start: int = 0
+) -> list[tuple[list[int], list[int], list[float]]]:
+    feed.begin(epoch, start)
     batches = []
-    for _ in range(len(feed)):
+    for _ in range(start, len(feed)):
         feed.refill()
         images, labels, share = feed.take()
         which = (images[:, 0, 0, 0] * 255).round().int().tolist()
@@ -287,6 +289,15 @@ def test_a_batch_is_no_larger_than_the_largest_state(world: int, rows: int) -> N
     assert sum(len(part[0][0]) for part in batches) == rows  # room for 30, in equal shares
     counted = [s for part in batches for s in part[0][2] if s]
     assert counted == pytest.approx([1 / 20] * 20)
+
+
+@pytest.mark.parametrize("options", [{}, {"budget": 0}, {"budget": 0, "share": (1, 2)}])
+def test_an_epoch_can_be_begun_in_its_middle(options: dict[str, Any]) -> None:
+    feed = feed_of(numbered(40), **options)
+    whole = drain(feed, 3)
+    assert len(whole) == 3
+    for start in (2, 1, 0):
+        assert drain(feed, 3, start) == whole[start:]
 
 
 def test_a_feed_does_not_outlive_its_state() -> None:

@@ -473,7 +473,10 @@ def test_bad_input_to_experiments_gets_one_line(
     (tmp_path / "empty").mkdir()
     other = shutil.copytree(whole[0], tmp_path / "other")
     broken = next((other / "results" / "runs").glob("c-lwf-s2-*"))
-    next(broken.glob("scores/lwf/test-*.safetensors")).write_bytes(b"half")
+    altered = next(broken.glob("scores/lwf/test-*.safetensors"))
+    altered.write_bytes(bytes(altered.stat().st_size))
+    cut = next(broken.parent.glob("d-lucir-s2-*")) / "scores/lucir"
+    next(cut.glob("test-*.safetensors")).write_bytes(b"half")  # is made again
     bank = other / "results" / "banks" / "lwf-s4-adbic-newton-seed0.json"
     results = ["-o", str(other / "results")]
     cases = [
@@ -492,5 +495,7 @@ def test_bad_input_to_experiments_gets_one_line(
         errors = capsys.readouterr().err
         assert message in errors
         assert sum(line.startswith("error:") for line in errors.splitlines()) == 1
-    assert run(["run", recipe(tmp_path), *results]) == 1  # a half-written run; the rest is done
-    assert "failed: c, lwf, 2 states, seed 0: " in capsys.readouterr().err
+    assert run(["run", recipe(tmp_path), *results]) == 1  # a damaged run; the rest is done
+    told = capsys.readouterr().err
+    assert "failed: c, lwf, 2 states, seed 0: " in told
+    assert "failed: d" not in told

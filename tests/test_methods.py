@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +21,7 @@ from transil.engine import RunConfig, RunFolder, resolve, train, training
 from transil.engine.learner import Learner
 from transil.engine.setup import completed, make_stream
 from transil.engine.workers import Workers
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 from transil.methods import METHODS, Context, Method, family_of, get_method
 from transil.nets import Outputs, build_net
 
@@ -168,6 +169,9 @@ def test_a_run_gives_scores_of_every_state(name: str, images: Images, tmp_path: 
     begun = RunFolder(tmp_path / "again")
     assert (begun.finished(), len(begun.lines())) == ((0, 1) if name == "joint" else (1, 3))
     train(config, begun.path, images=images)
+    shutil.rmtree(begun.path / "scores")  # they are made again, by what the checkpoints hold
+    with pytest.warns(DataWarning, match="scores of finished states are missing"):
+        train(config, begun.path, images=images)
     for member in METHODS.find(name).family or (name,):
         found = [ScoreStore.open(one.scores_path(member)).fingerprint() for one in (run, begun)]
         assert found[0] == found[1]

@@ -28,7 +28,16 @@ from support import run_transil
 from transil import TransilError
 from transil.cli import main
 from transil.data import Images
-from transil.engine import RunConfig, RunFolder, resolve, train, training
+from transil.engine import (
+    Progress,
+    RunConfig,
+    RunFolder,
+    learner,
+    resolve,
+    session,
+    train,
+    training,
+)
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.setup import open_run_images
 from transil.engine.step import Step
@@ -83,10 +92,13 @@ def whole() -> dict[str, bytes]:
     return found
 
 
-def finish(folder: Path) -> None:
+def finish(folder: Path, config: RunConfig | None = None) -> None:
     """Continue a run to its end, which must be that of a run that was never stopped."""
-    go_on(folder, config_of())
-    assert contents(folder) == whole()
+    go_on(folder, config or config_of())
+    expected = whole()
+    if config is not None:  # how the work is done is told there
+        expected = {**expected, "run.json": (folder / "run.json").read_bytes()}
+    assert contents(folder) == expected
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +221,53 @@ def test_what_a_kill_left_is_swept_up(run: Path) -> None:
     assert list(run.rglob("*.tmp")) == []
 
 
+@pytest.mark.parametrize(("pauses", "epoch", "batches"), [(2, 0, 1), (7, 2, 0), (16, 0, 2)])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_stopped_in_the_middle_of_an_epoch(
+    pauses: int, epoch: int, batches: int, streamed: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Three batches an epoch, a checkpoint after each."""
+    monkeypatch.setattr(learner, "PAUSE", 1)
+    config = config_of(*(["engine.image_gigabytes=0"] if streamed else []))
+    go_on(tmp_path, config, pauses)
+    found = Checkpoint.load(tmp_path / CURRENT)
+    assert (found.epoch, found.batches) == (epoch, batches)
+    go_on(tmp_path, config, 2)  # again and again
+    monkeypatch.undo()
+    finish(tmp_path, config)
+
+
+def test_where_an_epoch_is_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "PAUSE", 1)
+    monkeypatch.setattr(session, "TELL", 0.0)
+    go_on(tmp_path, config_of(), 5)
+    told: list[Progress] = []
+    train(config_of(), tmp_path, images=images(), tell=told.append)
+    assert [p.within for p in told[:5]] == [False, True, False, True, True]
+    assert [(p.epoch, p.images) for p in told[:5]] == [(1, -16), (1, 16), (2, 20), (2, 36), (2, 52)]
+    shares = [p.share for p in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize("lost", ["scores", "scores/lwf/store.json", "scores/lwf/test-01-*"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_lost_scores_are_made_again(
+    lost: str, finished: bool, run: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    if finished:
+        finish(run)
+    (path,) = run.glob(lost)
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    finish(run)
+    (told,) = recwarn.list
+    states = "1" if not finished or "test" in lost else "1, 2, 3"
+    assert f"are missing (of {states}); they are made again" in str(told.message)
+    finish(run)
+    assert len(recwarn.list) == 1
+
+
 # What is written, file by file, up to the end of a state, and the epoch that is saved by then.
 WRITTEN = [
     ("label-map.json", 2), ("log.jsonl", 2), ("log.jsonl", 2), (CURRENT, 2), ("log.jsonl", 3),
@@ -270,13 +329,17 @@ def test_a_learning_rate_too_high(tmp_path: Path) -> None:
     assert not RunFolder(tmp_path / "run").checkpoints.exists()
 
 
-def test_a_loss_that_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pause", [1, 32])
+def test_a_loss_that_is_no_number(
+    pause: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Lwf.loss
 
     def loss(self: Lwf, *args: Any) -> torch.Tensor:
         return real(self, *args) * (float("nan") if args[-1].number == 2 else 1.0)
 
     monkeypatch.setattr(Lwf, "loss", loss)
+    monkeypatch.setattr(learner, "PAUSE", pause)
     with pytest.raises(TransilError, match="in state 2, epoch 1, at learning rate 1;"):
         go_on(tmp_path, config_of())
     monkeypatch.undo()

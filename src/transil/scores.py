@@ -229,6 +229,14 @@ class ScoreStore:
         """The states for which `split` has scores."""
         return tuple(state for name, state in self if name == split)
 
+    def has(self, split: str, state: int) -> bool:
+        """Whether there are scores of this state and split; on disk, whether their file is there."""
+        entry = self._files.get((split, state))
+        if entry is None or self.path is None:
+            return (split, state) in self._memory
+        path = self.path / entry.file
+        return path.is_file() and path.stat().st_size == entry.bytes
+
     def get(self, split: str, state: int) -> StateScores:
         """The scores and labels of one state and split; checked against the manifest once."""
         state = self.schedule.check_state(state)

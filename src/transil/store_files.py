@@ -19,6 +19,7 @@ from transil.files import atomic_file, sha256, told
 from transil.schedule import IntArray, Schedule
 
 DTYPES = ("float16", "float32", "float64")
+AGAIN = "import it again, or delete it and start the training that made it again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +140,10 @@ def _verify(path: Path, entry: FileEntry, stamp: tuple[int, int]) -> None:
     if stamp[0] != entry.bytes:
         raise TransilError(
             f"{path}: {stamp[0]} bytes instead of {entry.bytes}; the file was cut or replaced, "
-            "import it again"
+            f"{AGAIN}"
         )
     if sha256(path) != entry.sha256:
-        raise TransilError(
-            f"{path}: the checksum does not match, the file was altered; import it again"
-        )
+        raise TransilError(f"{path}: the checksum does not match, the file was altered; {AGAIN}")
 
 
 def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:

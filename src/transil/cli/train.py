@@ -129,12 +129,14 @@ class _Teller:
         self.update, self.run = update, run
 
     def __call__(self, progress: Progress) -> None:
-        if progress.loss is None and progress.state > 1:  # the state before is finished
+        begins = progress.loss is None and not progress.within
+        if begins and progress.state > 1:  # the state before is finished
             self._finished(progress.state - 1, progress.states)
-        speed = progress.images / max(progress.seconds, 1e-9)
         text = f"state {progress.state}/{progress.states}, epoch {progress.epoch}/{progress.epochs}"
         if progress.loss is not None:
-            text += f", loss {progress.loss:.4f}, {speed:,.0f} images/s"
+            text += f", loss {progress.loss:.4f}"
+        if not begins:
+            text += f", {progress.images / max(progress.seconds, 1e-9):,.0f} images/s"
         self.update(progress.share, text)
         if not stderr.is_terminal and progress.epoch == progress.epochs:
             note(text)

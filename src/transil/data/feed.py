@@ -65,6 +65,7 @@ class Feed:
         self._share = torch.zeros((most, self.local), device=device)
         self._plan: dict[str, torch.Tensor] = {}
         self._subset: Subset | None = None
+        self._start = 0
         self._blocks: Iterator[torch.Tensor] | None = None
 
     def load(self, subset: Subset, state: int) -> None:
@@ -79,8 +80,8 @@ class Feed:
         assert self._subset is not None
         return -(-len(self._subset) // self.batch_size)
 
-    def begin(self, epoch: int) -> None:
-        """Draw an epoch, from (seed, state, epoch) alone, and put the counter before its start."""
+    def begin(self, epoch: int, start: int = 0) -> None:
+        """Draw an epoch, from (seed, state, epoch) alone, and put the counter before batch `start`."""
         assert self._subset is not None
         self._subset.check_open()  # a copy on the device must not outlive its state
         count = len(self._subset)
@@ -100,9 +101,10 @@ class Feed:
                 dtype = torch.from_numpy(rows[:0]).dtype
                 self._plan[name] = torch.zeros(shape, dtype=dtype, device=self.device)
             self._write(self._plan[name], rows)
-        self._counter.zero_()
+        self._start = start
+        self.rewind()
         if not self.resident:
-            mine = self._mine(index).reshape(-1)
+            mine = self._mine(index)[start:].reshape(-1)
             self._blocks = read_ahead(self._subset, mine, self.local, self.device)
 
     def refill(self) -> None:
@@ -144,8 +146,8 @@ class Feed:
         return made
 
     def rewind(self) -> None:
-        """Put the counter back to the first batch."""
-        self._counter.zero_()
+        """Put the counter back to the batch that the epoch was begun at."""
+        self._counter.fill_(self._start)
 
     def _mine(self, rows: Any) -> Any:
         """Rows of all places as (batches, local, ...): those that this process works on."""

@@ -15,7 +15,7 @@ from transil.files import atomic_file, told
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The network and what belongs to it, after `epoch` epochs of `state`.
+    """The network and what belongs to it, after `epoch` epochs of `state` and `batches` of the next.
 
     `losses` are those of the state's epochs; where the state is finished, `epoch` is its last.
     """
@@ -24,12 +24,15 @@ class Checkpoint:
     epoch: int
     tensors: dict[str, torch.Tensor]
     losses: list[float] = field(default_factory=list)
+    batches: int = 0
 
     def save(self, path: Path) -> None:
         """Write it; a file of that name is replaced in one step."""
         from safetensors.torch import save
 
         facts = {"state": self.state, "epoch": self.epoch, "losses": self.losses}
+        if self.batches:
+            facts["batches"] = self.batches
         data = save(self.tensors, {"transil": json.dumps(facts)})
         with atomic_file(path) as file:
             file.write(data)

@@ -87,6 +87,7 @@ class Learner:
         )
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.optimiser = self._optimiser(config.train)
+        self._sums = torch.zeros(3, device=self.device)  # of an epoch, see `Step`
         self._made: tuple[bool, Step, Callable[[], None]] | None = None
 
     # -- a state ------------------------------------------------------------------------------
@@ -109,22 +110,34 @@ class Learner:
             momentum.zero_()
         self.net.train()
 
-    def epoch(self, rate: float) -> Iterator[None]:
-        """Launch the steps of an epoch whose batches are drawn already; pauses every few steps."""
+    def revisit(self, state: State, tensors: Tensors) -> None:
+        """Be what a state left, by its checkpoint, to score its images; nothing is learned."""
+        self.state = state
+        self.context.enter(
+            state.number, self.config.init_seed, lambda: self.outputs_of(state.train)
+        )
+        self.load(tensors)
+
+    def epoch(self, rate: float, start: int = 0) -> Iterator[int]:
+        """Launch the steps of an epoch that the feed has begun, from batch `start` on.
+
+        Pauses every few steps, and says how many batches of the epoch are launched.
+        """
         step, run = self._step()
         self.rate.fill_(rate)
-        step.sums.zero_()
+        if not start:
+            self._sums.zero_()
         if step.halves is not None:
             step.halves.refresh()
-        for number in range(1, len(self.feed) + 1):
+        for number in range(start + 1, len(self.feed) + 1):
             self.feed.refill()
             run()
             if number % PAUSE == 0 or number == len(self.feed):
-                yield
+                yield number
 
     def sums(self) -> torch.Tensor:
         """What the epoch has summed up (see `Step`), over all processes; not waited for."""
-        return self.workers.sum(self._step()[0].sums.clone())
+        return self.workers.sum(self._sums.clone())
 
     @torch.no_grad()
     def end(self) -> None:
@@ -185,11 +198,13 @@ class Learner:
 
     # -- checkpoints --------------------------------------------------------------------------
 
-    def tensors(self, *, momentum: bool = False) -> Tensors:
-        """What a checkpoint holds, on the CPU: the network, kept tensors, the optimiser's."""
+    def tensors(self, *, momentum: bool = False, sums: bool = False) -> Tensors:
+        """What a checkpoint holds, on the CPU: the network, kept tensors, the optimiser's, sums."""
         groups = {"net": self.net.state_dict(), "kept": self.context.kept}
         if momentum:
             groups["momentum"] = self._momentum()
+        if sums:
+            groups["epoch"] = {"sums": self.sums()}
         return {
             f"{group}.{name}": tensor.detach().to("cpu", copy=True).contiguous()
             for group, tensors in groups.items()
@@ -199,18 +214,25 @@ class Learner:
     @torch.no_grad()
     def load(self, tensors: Tensors) -> None:
         """Put the tensors of a checkpoint in their places."""
-        mine = {"net": self.net.state_dict(), "momentum": self._momentum()}
+        mine = {
+            "net": self.net.state_dict(),
+            "momentum": self._momentum(),
+            "epoch": {"sums": self._sums},
+        }
         missing = {f"net.{name}" for name in mine["net"]} - set(tensors)
         if missing:
             raise TransilError(f"checkpoint: '{min(missing)}' is missing")
         for key, value in tensors.items():
             group, _, name = key.partition(".")
+            place = mine.get(group, {}).get(name)
             if group == "kept":
                 self.context.keep(name, value)
-            elif name in mine[group] and mine[group][name].shape == value.shape:
-                mine[group][name].copy_(value)
+            elif place is not None and place.shape == value.shape:
+                place.copy_(value)
             else:
                 raise TransilError(f"checkpoint: '{key}' does not fit the network")
+        if not self.workers.main:  # the sums are those of all processes
+            self._sums.zero_()
 
     # -- details ------------------------------------------------------------------------------
 
@@ -229,6 +251,7 @@ class Learner:
                 self.context,
                 self.feed,
                 self.optimiser,
+                self._sums,
                 precision=self.precision,
                 world=self.workers.world,
             )

@@ -17,7 +17,7 @@ from transil.data.source import Pixels
 from transil.data.statistics import Statistics
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig
-from transil.engine.run_folder import RECORD, RunFolder
+from transil.engine.run_folder import LABEL_MAP, RECORD, RunFolder
 from transil.engine.setup import find_device, make_stream, open_run_images
 from transil.engine.transforms import eval_transform
 from transil.errors import TransilError, reason
@@ -142,7 +142,7 @@ def _method(run: RunFolder, config: RunConfig, name: str | None) -> Method:
 
 
 def _label_map(run: RunFolder) -> dict[str, Any]:
-    path = run.path / "label-map.json"
+    path = run.path / LABEL_MAP
     known = read_json(path)
     try:
         classes = Schedule.from_json(known["schedule"]).seen[-1]

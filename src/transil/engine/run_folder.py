@@ -31,7 +31,8 @@ from transil.schedule import Schedule
 from transil.scores import ScoreStore
 from transil.settings import flatten
 
-RECORD, LOG, TIMES, LOCK = "run.json", "log.jsonl", "times.jsonl", ".run.lock"
+RECORD, LABEL_MAP = "run.json", "label-map.json"
+LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
 TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them
 FORMAT, VERSION = "transil-run", 1
 

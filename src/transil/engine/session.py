@@ -27,13 +27,21 @@ class Progress:
     states: int
     epoch: int
     epochs: int
-    loss: float | None  # None at the start of a state
+    loss: float | None  # of the last epoch; None where the state has none yet
     images: int
     seconds: float
     share: float  # of the whole run
+    within: bool = False  # told in the middle of the epoch after `epoch`
 
 
 Tell = Callable[[Progress], None]
+
+
+# Seconds between two words on an epoch under way.
+TELL = 0.2
+# In the middle of epochs, processes agree on saving so often within `checkpoint_minutes`, and after
+# so many pauses at the latest.
+ASK, MOST_PAUSES = 8, 64
 
 
 class Reading:
@@ -68,17 +76,26 @@ class Session:
         self.images = 0
         self.started = self.saved = time.monotonic()
         self.spent: dict[str, float] = {}
-        self.last: Reading | None = None
+        self.told = self.asked = self.started
+        self.wait = self.waited = 1  # pauses until the processes agree again
 
-    def enter(self, learner: Learner, state: State, done: int) -> None:
-        """A state begins, of which `done` epochs are done already."""
+    def enter(self, learner: Learner, state: State, done: int, batches: int) -> None:
+        """A state begins, of which `done` epochs and `batches` of the next are done already."""
         self.state, self.config = state, learner.config
         self.states = len(learner.stream)
         self.device = learner.device
         self.before = learner.config.train.total_epochs(state.number - 1)
-        self.state_images = 0
+        self.batch_size = learner.feed.batch_size
+        self.images -= batches * self.batch_size
+        self.state_images = -batches * self.batch_size
         self.spent, self._marked = {}, time.monotonic()
-        self._tell(done, None)
+        self.at: tuple[int, float] | None = None
+        self.loss: float | None = None
+        self._tell(done)
+
+    def begin(self, epoch: int, rate: float) -> None:
+        """An epoch begins."""
+        self.at = epoch, rate
 
     def mark(self, what: str) -> None:
         """The seconds since the last mark were spent on `what`."""
@@ -93,8 +110,7 @@ class Session:
         loss = total / count
         number = self.state.number
         if not math.isfinite(total):
-            raise self.not_a_number("the loss is", reading)
-        self.last = reading
+            raise self.not_a_number("the loss is", reading.epoch, reading.rate)
         line = {
             "state": number,
             "epoch": reading.epoch,
@@ -107,30 +123,50 @@ class Session:
             self.board.add(line, self.before + reading.epoch)
         self.images += count
         self.state_images += count
-        self._tell(reading.epoch, loss)
+        self.loss = loss
+        self._tell(reading.epoch)
         return last if self.config.train.plateau_on == "last-batch" else loss
 
-    def not_a_number(self, what: str, reading: Reading) -> TransilError:
+    def not_a_number(self, what: str, epoch: int, rate: float) -> TransilError:
         """The error for a run that has diverged."""
         kept = "the last good checkpoint is kept, " if self.run.has_checkpoint() else ""
         return TransilError(
             f"{self.run.path}: {what} not a number in state {self.state.number}, epoch "
-            f"{reading.epoch}, at learning rate {reading.rate:g}; {kept}lower train.lr and begin in "
+            f"{epoch}, at learning rate {rate:g}; {kept}lower train.lr and begin in "
             "another folder"
         )
 
     def check(self, learner: Learner) -> None:
         """Before anything is saved: the last step of a finite epoch may have ruined the weights."""
-        if self.last is not None and not learner.is_finite():
-            raise self.not_a_number("the weights are", self.last)
+        if self.at is not None and not learner.is_finite():
+            raise self.not_a_number("the weights are", *self.at)
 
-    def _tell(self, epoch: int, loss: float | None) -> None:
+    def _tell(self, epoch: int, batches: int = 0) -> None:
+        self.told = time.monotonic()
         if self.tell is not None and self.workers.main:
-            number = self.state.number
+            number, more = self.state.number, batches * self.batch_size
+            done = self.before + epoch + more / len(self.state.train)
             self.tell(Progress(
-                number, self.states, epoch, self.config.train.epochs_of(number), loss, self.images,
-                time.monotonic() - self.started, (self.before + epoch) / self.epochs,
+                number, self.states, epoch, self.config.train.epochs_of(number), self.loss,
+                self.images + more, self.told - self.started, done / self.epochs, batches > 0,
             ))  # fmt: skip
+
+    def paused(self, batches: int) -> bool:
+        """After so many batches of an epoch: tell it; whether it is time to save."""
+        assert self.at is not None
+        now = time.monotonic()
+        if now - self.told > TELL:
+            self._tell(self.at[0] - 1, batches)
+        self.wait -= 1
+        if self.wait:
+            return False
+        # Processes save together. To agree they wait for each other, so not at each pause.
+        pace = (now - self.asked) / self.waited
+        between = 60.0 * self.config.engine.checkpoint_minutes / ASK
+        self.waited = min(MOST_PAUSES, max(1, int(between / max(pace, 1e-6))))
+        self.wait = self.waited = self.workers.told(self.waited)
+        self.asked = now
+        return self.checkpoint_due()
 
     def checkpoint_due(self) -> bool:
         """Whether it is time to save in the middle of a state; the same in all processes."""

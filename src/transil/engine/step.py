@@ -21,8 +21,8 @@ WARM_UP = 3
 class Step:
     """Batch, student, teacher, loss, backward, update: tensor operations and nothing else.
 
-    `sums` (3,) grows with each step: the losses of images that count, how many of them are
-    predicted right, and last the mean loss of the batch.
+    Each step adds to `sums` (3,): the losses of images that count, how many of them are predicted
+    right; the last of the three is the mean loss of the batch.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class Step:
         context: Context,
         feed: Feed,
         optimiser: torch.optim.Optimizer,
+        sums: torch.Tensor,
         *,
         precision: torch.dtype,
         world: int = 1,
@@ -42,7 +43,7 @@ class Step:
         self.method, self.context, self.feed = method, context, feed
         self.optimiser, self.precision, self.world = optimiser, precision, world
         self.halves = forward if isinstance(forward, Halves) else None
-        self.sums = torch.zeros(3, device=context.device)
+        self.sums = sums
 
     def __call__(self) -> None:
         """Take the next batch and learn from it."""

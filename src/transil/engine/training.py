@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -17,12 +19,13 @@ from transil.engine.config import RunConfig
 from transil.engine.lanes import Run, train_together
 from transil.engine.learner import Learner
 from transil.engine.rates import learning_rate
-from transil.engine.run_folder import RunFolder
+from transil.engine.run_folder import LABEL_MAP, RunFolder
+from transil.engine.scored import states_to_score
 from transil.engine.session import Reading, Session, Tell
 from transil.engine.setup import completed, find_device, make_stream, open_run_images
 from transil.engine.tensorboard import Board
 from transil.engine.workers import Workers
-from transil.errors import TransilError
+from transil.errors import DataWarning, TransilError
 
 
 def train(
@@ -62,34 +65,35 @@ def training(
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(config.engine.threads)
 
-        def enter() -> tuple[Checkpoint | None, Checkpoint | None]:
+        def enter() -> tuple[Checkpoint | None, Checkpoint | None, list[int]]:
             stack.enter_context(run.opened(config, facts))
-            stream.save_label_map(run.path / "label-map.json")
-            return run.restore()
+            stream.save_label_map(run.path / LABEL_MAP)
+            return *run.restore(), states_to_score(run)
 
-        finished, current = workers.first(enter)
+        finished, current, unscored = workers.first(enter)
         first = finished.state + 1 if finished else 1
-        if first > len(stream):
+        if first > len(stream) and not unscored:
             return
         learner = Learner(config, stream, workers)
         done = config.train.total_epochs(first - 1) + (current.epoch if current else 0)
         wanted = config.engine.tensorboard and workers.main
         board = stack.enter_context(Board(run.path, wanted, done))
+        session = Session(run, workers, board, config.train.total_epochs(len(stream)), tell)
+        yield from score_again(learner, unscored, session)
         if finished:
             learner.load(finished.tensors)
         if workers.main:
             run.cut_log(first, current.epoch if current else 0)
-        session = Session(run, workers, board, config.train.total_epochs(len(stream)), tell)
         for number in range(first, len(stream) + 1):
             state = stream.enter(number)
-            losses = list(current.losses) if current else []
-            session.enter(learner, state, len(losses))
+            losses, batches = (list(current.losses), current.batches) if current else ([], 0)
+            session.enter(learner, state, len(losses), batches)
             learner.begin(state)
             if current is not None:  # interrupted in the middle of this state
                 learner.load(current.tensors)
                 current = None
             session.mark("begin")
-            yield from epochs(learner, state, losses, session)
+            yield from epochs(learner, state, losses, batches, session)
             session.mark("train")
             learner.end()
             write_scores(learner, state, session)
@@ -98,9 +102,29 @@ def training(
             yield None
 
 
-def epochs(learner: Learner, state: State, losses: list[float], session: Session) -> Iterator[None]:
+def score_again(learner: Learner, states: list[int], session: Session) -> Iterator[None]:
+    """Make scores of finished states that are lost, by their checkpoints."""
+    run, workers = session.run, learner.workers
+    if states and workers.main:
+        these = ", ".join(map(str, states))
+        warnings.warn(
+            f"{run.path}: scores of finished states are missing (of {these}); they are made again",
+            DataWarning,
+            stacklevel=2,
+        )
+    for number in states:
+        left = workers.first(partial(Checkpoint.load, run.state_path(number)))
+        learner.revisit(learner.stream.enter(number), left.tensors)
+        write_scores(learner, learner.state, session)
+        yield None
+
+
+def epochs(
+    learner: Learner, state: State, losses: list[float], start: int, session: Session
+) -> Iterator[None]:
     """The epochs of a state that are still to do; the loss of each is added to `losses`.
 
+    Of the first of them, `start` batches are done already.
     The host is one epoch ahead of the device: an epoch's sums are read while the next one runs,
     so that the device never waits, and the host waits for it at most once per epoch.
     """
@@ -112,18 +136,27 @@ def epochs(learner: Learner, state: State, losses: list[float], session: Session
             reading = pending.popleft()
             losses.append(session.note(reading))
 
+    def save(epoch: int, batches: int = 0) -> None:
+        read(0)
+        session.check(learner)
+        tensors = learner.tensors(momentum=True, sums=batches > 0)
+        session.save(Checkpoint(state.number, epoch, tensors, losses, batches))
+
     for epoch in range(len(losses) + 1, train.epochs_of(state.number) + 1):
-        learner.feed.begin(epoch)
+        learner.feed.begin(epoch, start)
         if train.schedule == "plateau":
             read(0)  # the rate depends on the loss just seen
         rate = learning_rate(train, state.number, epoch, losses)
-        yield from learner.epoch(rate)
+        session.begin(epoch, rate)
+        for batches in learner.epoch(rate, start):
+            yield None
+            if batches < len(learner.feed) and session.paused(batches):
+                save(epoch - 1, batches)
+        start = 0
         pending.append(Reading(epoch, rate, learner.sums()))
         read(1)
         if session.checkpoint_due():
-            read(0)
-            session.check(learner)
-            session.save(Checkpoint(state.number, epoch, learner.tensors(momentum=True), losses))
+            save(epoch)
     read(0)
     session.check(learner)
 

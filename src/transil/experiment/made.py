@@ -11,7 +11,7 @@ from transil.experiment.plan import Plan, Task
 
 def made_runs(plan: Plan) -> list[dict[str, Any]]:
     """One record for each finished run of the plan, in the plan's order."""
-    return [made_run(task) for task in plan.tasks if task.status == "done"]
+    return [made_run(task) for task in plan.tasks if task.trained]
 
 
 def made_run(task: Task) -> dict[str, Any]:

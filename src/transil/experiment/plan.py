@@ -17,7 +17,8 @@ from transil.data.opening import open_images
 from transil.data.sources.paper import data_dir
 from transil.engine.config import RunConfig
 from transil.engine.recipes import resolve
-from transil.engine.run_folder import TIMES, RunFolder
+from transil.engine.run_folder import RECORD, TIMES, RunFolder
+from transil.engine.scored import states_to_score
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import DataWarning, TransilError
 from transil.experiment.overlap import allowed_references, same_names, shared_classes
@@ -56,12 +57,20 @@ class Task:
         return self.folder.name
 
     @property
+    def trained(self) -> bool:
+        """Whether all its states are finished."""
+        states = 1 if METHODS.find(self.method).one_state else self.states
+        return RunFolder(self.folder).finished() >= states
+
+    @property
     def status(self) -> str:
-        """'done', 'begun' or 'new'."""
-        run = RunFolder(self.folder)
-        if run.finished() >= (1 if METHODS.find(self.method).one_state else self.states):
-            return "done"
-        return "begun" if (self.folder / "run.json").exists() else "new"
+        """'done', 'unscored' (trained, but scores are lost), 'begun' or 'new'."""
+        if not self.trained:
+            return "begun" if (self.folder / RECORD).exists() else "new"
+        try:
+            return "unscored" if states_to_score(RunFolder(self.folder)) else "done"
+        except TransilError:  # a damaged file: the training mends it, or tells what is wrong
+            return "unscored"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +123,7 @@ class Plan:
             for line in RunFolder(task.folder).lines(TIMES)
             if line.get("images_per_second")
         ]
-        left = sum(task.images for task in self.tasks if task.status != "done")
+        left = sum(task.images for task in self.tasks if not task.trained)
         if not speeds and self.tasks:
             config = self.tasks[0].config
             kind = find_device(config.engine.device).type

@@ -27,7 +27,7 @@ def local_executor(processes: int | None = None, together: int | None = None) ->
 
 def nothing_trained(plan: Plan, _tell: Tell | None) -> list[Failure]:
     """An executor for a look at what is finished; an error where nothing is."""
-    if all(task.status != "done" for task in plan.tasks):
+    if not any(task.trained for task in plan.tasks):
         raise TransilError(f"{plan.folder}: no run of {plan.experiment.name} is finished here yet")
     return []
 

@@ -188,7 +188,7 @@ def reference_facts(
 def open_store(task: Task, method: str, results: Results) -> ScoreStore | None:
     """The scores of a finished run; one that is not is noted as a failure."""
     failure = Failure(task.name, UNFINISHED)
-    if task.status == "done":
+    if task.trained:
         try:
             return ScoreStore.open(RunFolder(task.folder).scores_path(method))
         except TransilError as error:
