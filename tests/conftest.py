@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+import outside_method
 from transil import ScoreStore
 
 # The same examples in every run: a test that fails must fail again.
@@ -30,3 +32,10 @@ def released(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> ScoreSto
 
     store = dkt.import_scores(shared / "released-scores" / "logits_lucir_s10")
     return store.save(tmp_path_factory.mktemp("released") / "lucir")
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A method and a recipe of another package, registered by its entry point."""
+    with outside_method.installed(tmp_path_factory.mktemp("site")):
+        yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -31,10 +30,7 @@ NAMES = ["ft", "ft+", "siw", "lwf", "lwf-t", "lucir", "joint", "anchored"]
 INCREMENTAL = [name for name in NAMES if name != "joint"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with outside_method.installed(tmp_path_factory.mktemp("site")):
-        yield
+pytestmark = pytest.mark.usefixtures("outside")
 
 
 @pytest.fixture(scope="module")

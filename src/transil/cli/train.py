@@ -54,6 +54,10 @@ def train_command(
         str | None,
         typer.Option(help="A name (transil recipes) or a .yaml file; else the method's."),
     ] = None,
+    after: Annotated[
+        Path | None,
+        typer.Option(help="Go on from this run with new classes, without its images."),
+    ] = None,
     role: Annotated[
         str | None,
         typer.Option(help="'target', or 'reference': validation scores of past classes too."),
@@ -73,8 +77,10 @@ def train_command(
       transil train --data photos/ --size 64 --recipe lucir-32 --states 5 -o runs/lucir \\
           train.epochs=40 seed=1
       transil train --data 'formula:strokes?classes=20' --recipe lwf-tiny --states 5 -o runs/tiny
+      transil train --data february/ --after runs/january -o runs/february
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
+    from transil.engine import past
     from transil.engine.recipes import resolve
     from transil.engine.setup import open_run_images
     from transil.engine.training import train
@@ -88,19 +94,24 @@ def train_command(
     over = [options, read_overrides(settings or [])]
     main = os.environ.get("RANK", "0") == "0"
     # The images may decide on the recipe, so they are opened with the settings known until then.
-    config = resolve(method=method, recipe=recipe, image_size=size, overrides=over)
+    if after is None:
+        config = resolve(method=method, recipe=recipe, image_size=size, overrides=over)
+    elif method is not None or recipe is not None:
+        raise TransilError("--after takes method and recipe of that run; settings may be given")
+    else:
+        config = past.after(after, over)
     with progress_bar(1.0) as update:
         images = open_run_images(
             config, lambda done, total: update(done / max(1, total), "decoding")
         )
-    if recipe is None:
+    if recipe is None and after is None:
         config = resolve(method=method, image_size=size or images.size, overrides=over)
         if config.data.size not in (None, images.size):  # the recipe wants them larger
             images = open_run_images(config)
     if main and not as_json:
         note(f"{images.name}: {images.classes} classes, {images.size} px; method {config.method}")
         groups = config.data.sizes or [len(group) for group in config.data.schedule or ()]
-        if 0 < sum(groups) < images.classes:
+        if 0 < sum(groups) < images.classes and after is None:
             left = images.classes - sum(groups)
             note(f"note: {left} of the {images.classes} classes are in no group and left out")
     with progress_bar(1.0) as update:

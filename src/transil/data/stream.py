@@ -102,7 +102,9 @@ class ClassStream:
       the `last` or a seeded choice (`val_from`); without either, the data set's own split 'val';
     - `train_fraction`: the share of the remaining training images that is used (the paper's half),
       chosen with `fraction_seed`;
-    - `role`: 'target' or 'reference'.
+    - `role`: 'target' or 'reference';
+    - `past`: so many groups were learned elsewhere: the stream begins after them, and their classes
+      need no images; `colours`: the statistics that were used there.
     """
 
     def __init__(
@@ -118,6 +120,8 @@ class ClassStream:
         train_fraction: float = 1.0,
         fraction_seed: int = 0,
         role: Role = "target",
+        past: int = 0,
+        colours: Statistics | None = None,
     ) -> None:
         if (states is None) == (schedule is None):
             raise TransilError("stream: give the number of states or a schedule, one of the two")
@@ -154,12 +158,14 @@ class ClassStream:
         if written is None:
             written = self._order.tolist() if listed else "seed:0"
         self._settings = {"role": role, "order": written, **vars(rule)}
-        self._current = 0
+        self._current = past
+        self._colours = colours
         self._images = images
         # Where the images of each split come from, and the rows of each class there.
         self._origin = {"train": "train", "val": "train" if rule.aside else "val", "test": "test"}
         by_split = {split: data.labels for split, data in images.splits.items()}
-        self._rows = split_by_class(by_split, images.class_names, rule, self._order)
+        new = self._order[self._schedule.seen[past - 1] :] if past else self._order
+        self._rows = split_by_class(by_split, images.class_names, rule, new)
 
     # -- going through it ---------------------------------------------------------------------
 
@@ -210,7 +216,7 @@ class ClassStream:
 
     @property
     def current(self) -> int:
-        """The state the stream is in; 0 before the first."""
+        """The state the stream is in; 0 before the first, or the last that was learned elsewhere."""
         return self._current
 
     def enter(self, number: int) -> State:
@@ -237,6 +243,8 @@ class ClassStream:
     @cached_property
     def statistics(self) -> Statistics:
         """Mean and deviation of the first state's training images, the only ones known then."""
+        if self._colours is not None:
+            return self._colours
         rows = np.concatenate(self._rows_of("train", 1))
         return colour_statistics(self._images.splits["train"].pixels, rows)
 

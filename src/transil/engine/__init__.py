@@ -3,6 +3,7 @@
 from transil.engine.config import RunConfig
 from transil.engine.lanes import train_together
 from transil.engine.model import Model, load_model
+from transil.engine.past import after
 from transil.engine.recipes import load_recipe, recipe_names, resolve
 from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
@@ -13,6 +14,7 @@ __all__ = [
     "Progress",
     "RunConfig",
     "RunFolder",
+    "after",
     "load_model",
     "load_recipe",
     "recipe_names",

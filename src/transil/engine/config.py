@@ -152,9 +152,13 @@ class EngineConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that says what a run is."""
+    """Everything that says what a run is.
+
+    `after`: the folder of a run that is finished, or was given up; this one goes on with new classes.
+    """
 
     method: str = ""
+    after: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     data: DataConfig = DataConfig()
     net: NetConfig = NetConfig()

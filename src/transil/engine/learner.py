@@ -33,6 +33,10 @@ PAUSE = 32
 Tensors = dict[str, torch.Tensor]
 
 
+def _no_outputs() -> tuple[Outputs, torch.Tensor]:
+    raise TransilError("the training images of past classes are not at hand")
+
+
 class Learner:
     """Everything that a run keeps in memory. `begin` a state, run its epochs, `end` it, score."""
 
@@ -109,6 +113,21 @@ class Learner:
         for momentum in self._momentum().values():
             momentum.zero_()
         self.net.train()
+
+    @torch.no_grad()
+    def adopt(self, tensors: Tensors) -> None:
+        """Be what another run left, which knew fewer classes: its rows come first, others are fresh."""
+        # As in a first state: the method makes room for what it keeps of all classes.
+        self.context.enter(1, self.config.init_seed, _no_outputs)
+        self.method.begin(self.net, self.context)
+        mine = {f"net.{name}": value for name, value in self.net.state_dict().items()}
+        mine |= {f"kept.{name}": value for name, value in self.context.kept.items()}
+        for key, value in tensors.items():
+            place = mine.get(key)
+            if place is None or place.shape[1:] != value.shape[1:]:
+                raise TransilError(f"{self.config.after}: its '{key}' does not fit the network")
+            rows = (slice(min(len(place), len(value))),) if value.dim() else ()
+            place[rows].copy_(value[rows])
 
     def revisit(self, state: State, tensors: Tensors) -> None:
         """Be what a state left, by its checkpoint, to score its images; nothing is learned."""

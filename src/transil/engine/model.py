@@ -17,11 +17,10 @@ from transil.data.source import Pixels
 from transil.data.statistics import Statistics
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig
-from transil.engine.run_folder import LABEL_MAP, RECORD, RunFolder
+from transil.engine.run_folder import RECORD, RunFolder
 from transil.engine.setup import find_device, make_stream, open_run_images
 from transil.engine.transforms import eval_transform
 from transil.errors import TransilError, reason
-from transil.files import read_json
 from transil.methods.base import Context, Method
 from transil.methods.registry import METHODS, family_of
 from transil.nets import build_net
@@ -41,7 +40,7 @@ class Model(nn.Module):
         super().__init__()
         record = run.record()
         self.config = config = RunConfig.from_dict(record["config"], str(run.path))
-        known = _label_map(run)
+        known = run.label_map()
         self.schedule = Schedule.from_json(known["schedule"])
         self.state = state
         checkpoint = Checkpoint.load(run.state_path(state))
@@ -123,7 +122,7 @@ def load_model(
     if not (folder.path / RECORD).exists():
         raise TransilError(f"{run}: not the folder of a training (there is no {RECORD} in it)")
     finished = folder.finished()
-    schedule = Schedule.from_json(_label_map(folder)["schedule"])
+    schedule = Schedule.from_json(folder.label_map()["schedule"])
     wanted = finished or 1 if state is None else schedule.check_state(state)
     if wanted > finished:
         there = f"1 to {finished}" if finished else "none"
@@ -139,21 +138,6 @@ def _method(run: RunFolder, config: RunConfig, name: str | None) -> Method:
     if name is not None and name not in family:
         raise TransilError(f"{run.path}: its scores are of {', '.join(family)}, not '{name}'")
     return family[name or config.method]
-
-
-def _label_map(run: RunFolder) -> dict[str, Any]:
-    path = run.path / LABEL_MAP
-    known = read_json(path)
-    try:
-        classes = Schedule.from_json(known["schedule"]).seen[-1]
-        whole = len([label["class"] for label in known["labels"]]) == classes
-        colours = known.get("colours") or {"mean": (0, 0, 0), "std": (1, 1, 1)}
-        whole = whole and all(len(colours[name]) == 3 for name in ("mean", "std"))
-    except (KeyError, TypeError, AttributeError):
-        whole = False
-    if not whole:
-        raise TransilError(f"{path}: not a label map, or damaged; the training writes it again")
-    return dict(known)
 
 
 def _statistics(known: dict[str, Any], config: RunConfig) -> Statistics:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,21 @@ class RunFolder:
                 raise TransilError(f"{self.path / RECORD}: damaged record, '{part}' is missing")
         return record
 
+    def label_map(self) -> dict[str, Any]:
+        """What label-map.json holds: classes by score column, groups, colours, counts of images."""
+        path = self.path / LABEL_MAP
+        known = read_json(path)
+        try:
+            classes = Schedule.from_json(known["schedule"]).seen[-1]
+            whole = len([label["class"] for label in known["labels"]]) == classes
+            colours = known.get("colours") or {"mean": (0, 0, 0), "std": (1, 1, 1)}
+            whole = whole and all(len(colours[name]) == 3 for name in ("mean", "std"))
+        except (KeyError, TypeError, AttributeError):
+            whole = False
+        if not whole:
+            raise TransilError(f"{path}: not a label map, or damaged; the training writes it again")
+        return dict(known)
+
     def _check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
         """A run goes on as it began: what says what is learned may not change."""
         record = self.record()
@@ -114,7 +130,8 @@ class RunFolder:
         elif old.get("data.path") == new.get("data.path"):
             raise TransilError(
                 f"{self.path}: the images of {new.get('data.path')} have changed since this run was "
-                "begun; bring back the old ones, or give another folder for a new run"
+                "begun; bring back the old ones, or give another folder for a new run (one that adds "
+                "classes: with --after)"
             )
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
@@ -135,11 +152,9 @@ class RunFolder:
         return self.checkpoints / "current.safetensors"
 
     def finished(self) -> int:
-        """How many states are finished."""
-        state = 0
-        while self.state_path(state + 1).exists():
-            state += 1
-        return state
+        """How many states are finished: the last that has a checkpoint."""
+        names = (re.fullmatch(r"state-(\d+)", p.stem) for p in self.checkpoints.glob("state-*"))
+        return max((int(found[1]) for found in names if found), default=0)
 
     def has_checkpoint(self) -> bool:
         """Whether there is anything to go on from."""

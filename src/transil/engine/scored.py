@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from transil.engine.config import RunConfig
-from transil.engine.run_folder import LABEL_MAP, RunFolder
-from transil.errors import TransilError
-from transil.files import read_json
+from transil.engine.run_folder import RunFolder
 from transil.methods.registry import family_of, get_method
 from transil.scores import ScoreStore
 
@@ -30,13 +28,8 @@ def states_to_score(run: RunFolder) -> list[int]:
 
 
 def _splits(run: RunFolder, finished: int, *, reference: bool) -> dict[int, list[str]]:
-    """The splits that have images in each finished state."""
-    path = run.path / LABEL_MAP
-    try:
-        counts = {name: list(groups) for name, groups in read_json(path)["images"].items()}
-    except (KeyError, TypeError, AttributeError):
-        what = "not a label map, or damaged; the training writes it again"
-        raise TransilError(f"{path}: {what}") from None
+    """The splits that have images in each finished state; past classes of another run have none."""
+    counts: dict[str, list[int]] = run.label_map()["images"]
     past = {"test", "val"} if reference else {"test"}
     return {
         state: [
@@ -45,4 +38,5 @@ def _splits(run: RunFolder, finished: int, *, reference: bool) -> dict[int, list
             if any(groups[:state] if split in past else groups[state - 1 : state])
         ]
         for state in range(1, finished + 1)
+        if run.state_path(state).exists()
     }

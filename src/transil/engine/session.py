@@ -173,6 +173,11 @@ class Session:
         minutes = (time.monotonic() - self.saved) / 60.0
         return self.workers.told(minutes >= self.config.engine.checkpoint_minutes)
 
+    def begin_after(self, checkpoint: Checkpoint) -> None:
+        """The last state of another run is the one that this run goes on from."""
+        if self.workers.main:
+            checkpoint.save(self.run.state_path(checkpoint.state))
+
     def save(self, checkpoint: Checkpoint) -> None:
         """Save in the middle of a state."""
         if self.workers.main:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -98,6 +99,12 @@ def complete_data(data: DataConfig, images: Images, *, one_state: bool) -> DataC
     return replace(data, order="seed:0" if data.order is None else data.order, size=images.size)
 
 
+def splitting(data: DataConfig) -> dict[str, Any]:
+    """The settings that say which images are set aside."""
+    names = ("val_per_class", "val_fraction", "val_from", "train_fraction", "fraction_seed")
+    return {name: getattr(data, name) for name in names}
+
+
 def make_stream(config: RunConfig, images: Images) -> ClassStream:
     """The stream of classes that a completed config describes."""
     data = config.data
@@ -106,11 +113,7 @@ def make_stream(config: RunConfig, images: Images) -> ClassStream:
         data.states,
         schedule=data.sizes,
         order=data.order if isinstance(data.order, str) else list(data.order or ()),
-        val_per_class=data.val_per_class,
-        val_fraction=data.val_fraction,
-        val_from=data.val_from,
-        train_fraction=data.train_fraction,
-        fraction_seed=data.fraction_seed,
+        **splitting(data),
         role=data.role,
     )
     if data.role == "reference" and not sum(stream.counts().get("val", [])):

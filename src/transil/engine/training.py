@@ -18,6 +18,7 @@ from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig
 from transil.engine.lanes import Run, train_together
 from transil.engine.learner import Learner
+from transil.engine.past import find_past, take_over
 from transil.engine.rates import learning_rate
 from transil.engine.run_folder import LABEL_MAP, RunFolder
 from transil.engine.scored import states_to_score
@@ -52,12 +53,15 @@ def training(
     It first gives the device it works on, then None at each pause.
     """
     workers = Workers(find_device(config.engine.device))
+    run = RunFolder(folder)
     images = images if images is not None else open_run_images(config)
+    past = find_past(config, run)
+    images = past.known(images) if past else images
     config = completed(config, images, workers.device)
     workers.check_batch(config.train.batch_size)
-    stream = make_stream(config, images)
-    run = RunFolder(folder)
+    stream = past.stream(config.data, images) if past else make_stream(config, images)
     facts = {"name": images.name, "fingerprint": images.fingerprint, "pixels": images.size}
+    facts |= {"past": past.to_json()} if past else {}
     yield workers.device
     with contextlib.ExitStack() as stack:
         stack.callback(workers.leave)
@@ -71,7 +75,7 @@ def training(
             return *run.restore(), states_to_score(run)
 
         finished, current, unscored = workers.first(enter)
-        first = finished.state + 1 if finished else 1
+        first = finished.state + 1 if finished else stream.current + 1
         if first > len(stream) and not unscored:
             return
         learner = Learner(config, stream, workers)
@@ -82,6 +86,8 @@ def training(
         yield from score_again(learner, unscored, session)
         if finished:
             learner.load(finished.tensors)
+        elif past:
+            session.begin_after(take_over(learner, run))
         if workers.main:
             run.cut_log(first, current.epoch if current else 0)
         for number in range(first, len(stream) + 1):
