@@ -158,7 +158,6 @@ class RunConfig:
     """
 
     method: str = ""
-    after: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     data: DataConfig = DataConfig()
     net: NetConfig = NetConfig()
@@ -166,6 +165,7 @@ class RunConfig:
     seed: int = 0
     seeds: SeedConfig = SeedConfig()
     engine: EngineConfig = EngineConfig()
+    after: str | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "config") -> RunConfig:

@@ -19,7 +19,7 @@ from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
-from transil.methods.base import Context
+from transil.methods.base import Context, Method
 from transil.methods.registry import family_of, get_method
 from transil.nets.net import Net, Outputs, build_net
 from transil.nets.norms import fuse
@@ -70,7 +70,9 @@ class Learner:
             fuse(self.net)
             if self.teacher is not None:
                 fuse(self.teacher)
-            if self.precision != torch.float32 and self.net.body.halves:
+            # A penalty needs gradients of the weights themselves.
+            usual = type(self.method).penalty is Method.penalty
+            if self.precision != torch.float32 and self.net.body.halves and usual:
                 self.forward = Halves(self.net, self.precision)
         self.context = Context(stream.schedule, self.device)
         counts = stream.counts()["train"]
@@ -92,7 +94,8 @@ class Learner:
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.optimiser = self._optimiser(config.train)
         self._sums = torch.zeros(3, device=self.device)  # of an epoch, see `Step`
-        self._made: tuple[bool, Step, Callable[[], None]] | None = None
+        # For which kind of step: with a teacher, and which weights learn.
+        self._made: tuple[tuple[bool, tuple[bool, ...]], Step, Callable[[], None]] | None = None
 
     # -- a state ------------------------------------------------------------------------------
 
@@ -256,11 +259,17 @@ class Learner:
     # -- details ------------------------------------------------------------------------------
 
     def _step(self) -> tuple[Step, Callable[[], None]]:
-        """The step of this state: with a teacher or without, captured where that is wanted."""
+        """The step of this state, captured where that is wanted.
+
+        It is made anew where there is a teacher for the first time, or other weights learn.
+        """
         taught = self.teacher is not None and self.state.number > 1
-        if self._made is None or self._made[0] != taught:
-            if self._made is not None:  # a graph gives its memory back before the next is made
-                self._made = None
+        learning = tuple(p.requires_grad for p in self.net.parameters())
+        if self._made is None or self._made[0] != (taught, learning):
+            if self._made is not None:
+                if self._made[0][1] != learning and not self.workers.alone:
+                    self.forward = self.workers.wrap(self.net)
+                self._made = None  # a graph gives its memory back before the next is made
                 give_back_memory()
             step = Step(
                 self.net,
@@ -274,7 +283,7 @@ class Learner:
                 precision=self.precision,
                 world=self.workers.world,
             )
-            self._made = taught, step, Captured(step) if self.graph else step
+            self._made = (taught, learning), step, Captured(step) if self.graph else step
         return self._made[1:]
 
     def _frozen_copy(self) -> Net:

@@ -61,9 +61,11 @@ class Step:
                 f"{tuple(labels.shape)}, not {shape}; take no mean (reduction='none')"
             )
         loss = (losses * share).sum()
+        penalty = self.method.penalty(self.net, self.context)
         self.optimiser.zero_grad(set_to_none=True)
         # DDP averages gradients over processes; each has only its share of the sum.
-        (loss * self.world).backward()  # type: ignore[no-untyped-call]
+        total = loss * self.world if penalty is None else loss * self.world + penalty
+        total.backward()  # type: ignore[no-untyped-call]
         if self.halves is not None:
             self.halves.update(self.optimiser)
         self.optimiser.step()
@@ -72,6 +74,8 @@ class Step:
             counts = share > 0
             right = only(student.scores, self.context.seen).argmax(1) == labels
             self.sums[0] += (losses * counts).sum()
+            if penalty is not None:
+                self.sums[0] += penalty * counts.sum()
             self.sums[1] += (right & counts).sum()
             self.sums[2] = loss
 

@@ -1,7 +1,7 @@
 """What a backbone method is: a loss, and what happens at the two ends of a state.
 
 The engine owns everything else: batches, precision, the optimiser, graphs, checkpoints, scores.
-`loss` and `after_step` are captured in a CUDA graph once and replayed in all states: they are
+`loss`, `penalty` and `after_step` are captured in a CUDA graph once and replayed in all states: they are
 tensor operations on the arguments and on the tensors of `Context`, with no branch on a value.
 """
 
@@ -114,13 +114,23 @@ class Method(ABC):
         """An error where a setting makes no sense."""
 
     def begin(self, net: Net, context: Context) -> None:  # noqa: B027
-        """Before the first step of a state, without gradient. The teacher is `net` as it was before."""
+        """Before the first step of a state, without gradient. The teacher is `net` as it was before.
+
+        Weights that shall not learn in this state: `requires_grad_(False)`.
+        """
 
     @abstractmethod
     def loss(
         self, student: Outputs, teacher: Outputs | None, labels: torch.Tensor, context: Context
     ) -> torch.Tensor:
         """The loss of each image, (b,). `teacher` is None in the first state. labels (b,)."""
+
+    def penalty(self, net: Net, context: Context) -> torch.Tensor | None:
+        """One number that is added to the mean loss of a batch: on weights, say. None: nothing is.
+
+        Methods that define it find the gradients of all weights, `.grad`, in `after_step`.
+        """
+        return None
 
     def after_step(self, net: Net, context: Context) -> None:  # noqa: B027
         """After each step of the optimiser, without gradient."""
