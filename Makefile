@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One thread per process: two processes that both use all cores slow each other down many times.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint format docs bench clean
+.PHONY: demo test lint format docs bench gpu clean
 
 demo: $(VENV)/.ready
 	$(BIN)/transil demo -o demo
@@ -32,6 +32,19 @@ bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/formula.py
 	$(THREADS) $(BIN)/python benchmarks/kill.py
 	$(THREADS) $(BIN)/python benchmarks/studies.py
+
+# What only a GPU can show: its tests, speeds, and whether recipes learn the same with our own kernels.
+# GPU_PYTHON has torch for the GPU; DATA is CIFAR-100.
+GPU_PYTHON ?= $(BIN)/python
+DATA ?= cifar100
+
+gpu:
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest tests/test_engine_gpu.py tests/test_kernels_gpu.py
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/learn.py $(DATA) --fuse both
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/kernels.py
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/train.py --seconds 3
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/runs.py
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/runs.py --fuse
 
 # The constraints pin every version, torch first: left alone, pip may bring another torch with
 # gigabytes of CUDA packages. PIP_FLAGS can name another index.
