@@ -112,6 +112,11 @@ def test_a_wrong_setting_of_a_set_is_told_with_its_line(tmp_path: Path) -> None:
             "'siw' is not trained by itself; name 'ft'",
         ),
         ({"candidates": "['newton:x']"}, "candidates: 'newton:x': a penalty is one number or two"),
+        ({"recipes": "{fd: ft-tiny}"}, "recipes: 'fd' is unknown; there are: lwf, lucir, siw, ft"),
+        (
+            {"recipes": "{siw: ft-tiny, ft: ft-32}"},
+            "recipes: 'siw' and 'ft' share one training and name different recipes (ft-tiny, ft-32)",
+        ),
         ({"methods": "[joint]"}, "write joint: true"),
         ({"methods": "[]"}, "methods: the list is empty"),
         ({"methods": "[lwf, lwf]"}, "methods: something stands twice"),

@@ -146,6 +146,16 @@ def test_named_sets_and_methods_from_outside(
         assert {task.config.method for task in plan.tasks} == {"anchored"}
 
 
+@pytest.mark.parametrize(
+    "named", ["{siw: ft-tiny, ft+: ft-tiny}", "{ft+: ft-tiny}", "{ft: ft-tiny}"]
+)
+def test_a_recipe_counts_for_whichever_method_of_a_family_it_is_named(
+    tmp_path: Path, named: str
+) -> None:
+    plan = plan_of(tmp_path, methods="[siw, ft+]", kind="32", recipes=named)
+    assert {(task.method, task.config.net.body) for task in plan.tasks} == {("ft", "convnet")}
+
+
 def test_classes_of_one_name_in_sets_collected_apart_are_told() -> None:
     def images(*names: str) -> Images:
         pixels = np.zeros((len(names), 2, 2, 3), dtype=np.uint8)

@@ -163,15 +163,14 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             fail(
                 "per_method", f"'{name}' is not trained by itself; name '{shared}', which it shares"
             )
+    there = [name for name in experiment.methods if name in METHODS.names()]
+    trained = list(dict.fromkeys(METHODS.find(name).trained_as() for name in there))
     known = {
         "methods": METHODS.names(),
         "corrections": CORRECTIONS.names(),
         "solvers": SOLVERS.names(),
-        "per_method": [
-            *(METHODS.find(m).trained_as() for m in experiment.methods if m in METHODS.names()),
-            "joint",
-        ],
-        "recipes": [*experiment.methods, "joint"],
+        "per_method": [*trained, "joint"],
+        "recipes": [*dict.fromkeys([*experiment.methods, *trained]), "joint"],
     }
     for key, names in known.items():
         for name in getattr(experiment, key):
@@ -211,15 +210,28 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
         if getattr(experiment, key) < least:
             fail(key, f"{getattr(experiment, key)} is too few; at least {least}")
     for method in experiment.methods:
-        training_recipe(experiment, method)
+        try:
+            training_recipe(experiment, method)
+        except TransilError as error:
+            fail("recipes", str(error))
 
 
 def training_recipe(experiment: Experiment, method: str) -> str:
-    """The recipe that trains a method: the experiment's own choice, or that of the method."""
+    """The recipe that trains a method: the experiment's own choice, or that of the method.
+
+    Methods that share their training share its recipe, whichever of them it is named for.
+    """
     trained_as = METHODS.find(method).trained_as()
-    for name in (method, trained_as):
-        if name in experiment.recipes:
-            return str(experiment.recipes[name])
+    family = [m for m in experiment.methods if METHODS.find(m).trained_as() == trained_as]
+    members = dict.fromkeys([method, *family, trained_as])
+    named = {m: str(experiment.recipes[m]) for m in members if m in experiment.recipes}
+    if len(set(named.values())) > 1:
+        raise TransilError(
+            f"{' and '.join(map(repr, named))} share one training and name different recipes "
+            f"({', '.join(dict.fromkeys(named.values()))}); name one, for '{trained_as}'"
+        )
+    if named:
+        return next(iter(named.values()))
     recipe = f"{trained_as}-{experiment.kind}"
     if recipe not in recipe_names():
         raise TransilError(
