@@ -179,3 +179,17 @@ def test_names_of_runs_stay(tmp_path: Path) -> None:
     assert {"radial-lucir-s5-seed0-889d4642", "strokes-lwf-s5-seed0-7e402d08"} <= names
     changed = load_experiment("demo", {"train": {"warmup": 1}})
     assert not names & {task.name for task in make_plan(changed, tmp_path).tasks}
+
+
+def test_no_run_of_a_set_given_by_its_path_looks_like_an_option(tmp_path: Path) -> None:
+    """Tools would take '-data-photos-...' for one; a run that was begun under such a name goes on."""
+    path = tmp_path / "photos.npz"
+    pixels = np.random.default_rng(0).integers(0, 255, (8, 8, 8, 3), dtype=np.uint8)
+    np.savez(path, x_train=pixels, y_train=[0, 0, 1, 1, 2, 2, 3, 3],
+             x_test=255 - pixels[::2], y_test=[0, 1, 2, 3])  # fmt: skip
+    changes = {"targets": f"[{path}]", "methods": "[lwf]", "states": "[2]"}
+    names = [task.name for task in plan_of(tmp_path, **changes).tasks]
+    assert not [name for name in names if name.startswith("-")]
+    own = next(name for name in names if "photos" in name)
+    (tmp_path / "results" / "runs" / f"-{own}").mkdir(parents=True)
+    assert f"-{own}" in [task.name for task in plan_of(tmp_path, **changes).tasks]

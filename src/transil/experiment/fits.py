@@ -92,7 +92,7 @@ class Job:
         designs = [kind.matrix(state).tolist() for state in range(2, states + 1)]
         code = digest([self.source, kind.centred, designs])[:12]
         of = f"{self.name}-{self.store.method}-s{states}-{self.correction}-{self.candidate}"
-        return self.folder / f"{plain_name(of)}-{code}.json"
+        return self.folder / f"{plain_name(of).lstrip('-')}-{code}.json"
 
     def kept(self) -> Bank | None:
         """From the file, where there is one of the same scores and settings."""

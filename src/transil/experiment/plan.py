@@ -276,9 +276,16 @@ def make_task(
     code = digest([key, images[dataset].fingerprint])[:8]
     part = "" if fraction == 1.0 else f"-{fraction:g}"
     name = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-{code}"
+    place = run_place(folder / "runs", name)
     epochs = config.train.epochs_of
     seen = sum(n * epochs(s) for s, n in enumerate(stream.counts()["train"], start=1))
-    return Task(dataset, method, states, fraction, seed, config, folder / "runs" / name, seen)
+    return Task(dataset, method, states, fraction, seed, config, place, seen)
+
+
+def run_place(runs: Path, name: str) -> Path:
+    """The folder of a run. No name begins with '-', as an option does; what was begun so goes on."""
+    begun = runs / name
+    return begun if begun.exists() else runs / name.lstrip("-")
 
 
 def groups(experiment: Experiment, classes: int, states: int) -> dict[str, Any]:
