@@ -139,7 +139,17 @@ def test_a_set_without_test_images(tmp_path: Path, capsys: pytest.CaptureFixture
     base = ["train", "--data", str(folder), "--recipe", "ft-tiny", "--states", "2",
             "train.epochs=1"]  # fmt: skip
     assert run([*base, "-o", str(tmp_path / "a")]) == 0
-    assert "ft, validation images" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "ft, validation images" in said.out
+    # Those of a target are of the newest group only: an accuracy on them is no average.
+    assert "split 'val' has no images of group 1 in state 2; averages over states" in said.err
+    accuracy = next(line for line in said.out.splitlines() if "accuracy " in line)
+    assert accuracy.split()[-1] == "-"
+    assert run([*base, "-o", str(tmp_path / "a"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["metrics"]["ft"]
+    assert found["average_incremental_accuracy"] is None
+    assert run(["evaluate", str(tmp_path / "a")]) == 2
+    assert "no split 'test'; judge on one that is there: --split val" in capsys.readouterr().err
     assert run([*base, "-o", str(tmp_path / "b"), "data.val_per_class=0"]) == 0
     assert "nothing to evaluate" in capsys.readouterr().out
 
@@ -196,7 +206,10 @@ def test_what_averages_and_groups_leave_out_is_told(
     # A target's validation images are of the newest group only.
     assert run(["evaluate", str(tmp_path / "run"), "--split", "val"]) == 0
     said = capsys.readouterr()
-    assert "note: split 'val' has no images of group 1 in state 2; accuracies" in said.err
+    assert "note: split 'val' has no images of group 1 in state 2; averages over" in said.err
+    for name in ("average incremental accuracy (states 2..2)", "last accuracy", "forgetting"):
+        line = next(x for x in said.out.splitlines() if x.strip().startswith(name))
+        assert line.split()[-1] == "-"
     store = ScoreStore.open(tmp_path / "run" / "scores" / "lwf")
     assert evaluate(store, split="val").absent == [(2, 1)]
     assert evaluate(store).absent == []

@@ -77,6 +77,17 @@ def test_without_nested_images_or_a_second_state() -> None:
         gains(one, BANKS)
 
 
+def test_nothing_is_gained_where_past_groups_have_no_images() -> None:
+    made = biased_scores("12/3", seed=4)
+    newest = ScoreStore.from_arrays({}, "12/3")
+    for state in (1, 2, 3):
+        data = made.get("test", state)
+        rows = made.schedule.group_of_column(state)[data.columns] == state
+        newest.put("test", state, data.scores[rows], data.labels[rows])
+    with pytest.raises(TransilError, match="no images of group 1 in state 2, so there is no av"):
+        gains(newest, BANKS, same_method=False)
+
+
 def test_banks_are_named_as_one_likes(tmp_path: Path) -> None:
     store = biased_scores("12/3", seed=5)
     path = tmp_path / "bank.json"

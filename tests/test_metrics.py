@@ -178,3 +178,18 @@ def test_the_first_rows_of_large_scores_are_no_special_case(
     assert blocks.topk == whole.topk
     assert blocks.calibration_error == pytest.approx(whole.calibration_error, rel=1e-12)
     assert blocks.score_deviation == pytest.approx(whole.score_deviation, rel=1e-12)
+
+
+def test_there_is_no_average_where_a_state_has_lost_images_of_a_past_group() -> None:
+    lost = Metrics(_states([0.5], [NAN, 0.9], [NAN, 0.2, 0.9]))
+    assert lost.lost == [(2, 1), (3, 1)]
+    assert np.isnan(lost.average_incremental_accuracy)
+    assert np.isnan(lost.average_incremental_accuracy_group_mean_with_first)
+    assert np.isnan(lost.average_incremental_topk[5])
+    assert np.isnan(lost.last_accuracy)
+    assert lost.to_json()["average_incremental_accuracy"] is None
+    # One that never had any images is left out, as it was.
+    never = Metrics(_states([0.5], [0.5, NAN], [0.5, NAN, 0.9]))
+    assert never.lost == []
+    assert never.absent == [(2, 2), (3, 2)]
+    assert never.last_accuracy_group_mean == 0.9

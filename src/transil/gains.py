@@ -58,6 +58,7 @@ def gains(
     for bank in named.values():
         bank.check_store(store, same_method=same_method)
     states = store.require(split, unfinished=True)[1:]
+    _check_groups(store, split, states)
     if not states:
         raise TransilError(f"{store.name}: there is no state after the first, so nothing is gained")
     for name, bank in named.items():
@@ -72,6 +73,19 @@ def gains(
     first = next(iter(named), "raw")
     pairs = [(name, "raw") for name in named] + [(name, first) for name in list(named)[1:]]
     return [Gain(of, over, *paired(hits[over], hits[of], nested)) for of, over in pairs]
+
+
+def _check_groups(store: ScoreStore, split: str, states: Sequence[int]) -> None:
+    """An average needs images of all groups seen so far; those of an earlier state must be there."""
+    seen: set[int] = set()
+    for state in (1, *states):
+        there = set(store.schedule.group_of_column(state)[store.get(split, state).columns].tolist())
+        if seen - there:
+            raise TransilError(
+                f"{store.name}: split '{split}' has no images of group {min(seen - there)} in state "
+                f"{state}, so there is no average to gain; take a split with images of all classes"
+            )
+        seen |= there
 
 
 def _named(banks: Mapping[str, AnyBank] | AnyBank | Iterable[AnyBank]) -> dict[str, Bank]:

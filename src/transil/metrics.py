@@ -133,7 +133,8 @@ def state_metrics(
 class Metrics:
     """The metrics of a whole incremental process, computed from its states (all of 1..S).
 
-    Averages over no state at all (the paper's, where there is only state 1) are NaN.
+    Averages over no state at all (the paper's, where there is only state 1) are NaN, and so are all
+    of them where a state has lost the images of a past group (`lost`): it is not judged on them.
     """
 
     states: list[StateMetrics]
@@ -154,20 +155,26 @@ class Metrics:
         pooled = [s.accuracy for s in self.states]
         by_group = [s.accuracy_group_mean for s in self.states]
         matrix = accuracy_matrix(self.states)
+        object.__setattr__(self, "accuracy_matrix", matrix)
+        lost = {state for state, _ in self.lost}
+
+        def mean(values: list[float]) -> float:
+            return _mean([] if lost else values)
+
+        judged = len(self.states) not in lost
         values = {
-            "accuracy_matrix": matrix,
-            "average_incremental_accuracy": _mean(pooled[1:]),
-            "average_incremental_accuracy_with_first": _mean(pooled),
-            "average_incremental_accuracy_group_mean": _mean(by_group[1:]),
-            "average_incremental_accuracy_group_mean_with_first": _mean(by_group),
-            "average_incremental_accuracy_known_group": _mean(
+            "average_incremental_accuracy": mean(pooled[1:]),
+            "average_incremental_accuracy_with_first": mean(pooled),
+            "average_incremental_accuracy_group_mean": mean(by_group[1:]),
+            "average_incremental_accuracy_group_mean_with_first": mean(by_group),
+            "average_incremental_accuracy_known_group": mean(
                 [s.accuracy_known_group for s in self.states[1:]]
             ),
             "average_incremental_topk": {
-                k: _mean([s.topk[k] for s in self.states[1:]]) for k in self.states[0].topk
+                k: mean([s.topk[k] for s in self.states[1:]]) for k in self.states[0].topk
             },
-            "last_accuracy": pooled[-1],
-            "last_accuracy_group_mean": by_group[-1],
+            "last_accuracy": pooled[-1] if judged else float("nan"),
+            "last_accuracy_group_mean": by_group[-1] if judged else float("nan"),
             "forgetting": forgetting(matrix),
         }
         for name, value in values.items():
@@ -182,6 +189,12 @@ class Metrics:
             for group in range(1, state.state + 1)
             if np.isnan(self.accuracy_matrix[state.state - 1, group - 1])
         ]
+
+    @property
+    def lost(self) -> list[tuple[int, int]]:
+        """Those of `absent` whose group has images in an earlier state: then there is no average."""
+        there = ~np.isnan(self.accuracy_matrix)
+        return [(s, k) for s, k in self.absent if there[: s - 1, k - 1].any()]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON; NaN (no images, no state) becomes null."""

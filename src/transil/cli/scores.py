@@ -164,6 +164,7 @@ def evaluate_command(
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
     opened = ScoreStore.open(store)
+    _check_split(opened, split)
     wanted = bank or []
     for name in wanted:
         if wanted.count(name) > 1:
@@ -190,7 +191,7 @@ def evaluate_command(
             note(f"note: {name} is an oracle, chosen on test labels: an upper bound")
     told_absent(results["raw"], split)
     won: list[Gain] = []
-    if banks and len(results["raw"].states) > 1:
+    if banks and len(results["raw"].states) > 1 and not results["raw"].lost:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             warnings.simplefilter("ignore", ScoreScaleWarning)  # told above
@@ -244,15 +245,30 @@ def _print_gains(won: list[Gain]) -> None:
     print_table("gain of the average incremental accuracy (points)", heads, rows)
 
 
-def told_absent(metrics: Metrics, split: str) -> None:
-    """Say where averages are not over all classes seen so far."""
-    if metrics.absent:
-        state, group = metrics.absent[0]
-        note(
-            f"note: split '{split}' has no images of group {group} in state {state}"
-            + (f" and {len(metrics.absent) - 1} more such gaps" if len(metrics.absent) > 1 else "")
-            + "; accuracies and averages are over the groups that are there"
+def _check_split(store: ScoreStore, split: str) -> None:
+    if store.splits and split not in store.splits:
+        unseen = [name for name in store.splits if name != "train"]
+        others = " or ".join(f"--split {name}" for name in unseen or store.splits)
+        raise TransilError(
+            f"{store.name}: no split '{split}'; judge on one that is there: {others}"
         )
+
+
+def told_absent(metrics: Metrics, split: str) -> None:
+    """Say where averages are not over all classes seen so far, or why there are none."""
+    gaps = metrics.lost or metrics.absent
+    if not gaps:
+        return
+    (state, group), more = gaps[0], len(gaps) - 1
+    note(
+        f"note: split '{split}' has no images of group {group} in state {state}"
+        + (f" and {more} more such gaps" if more else "")
+        + (
+            "; averages over states (-) need images of all classes seen so far"
+            if metrics.lost
+            else "; accuracies and averages are over the groups that are there"
+        )
+    )
 
 
 def correct(

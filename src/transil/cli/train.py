@@ -175,6 +175,8 @@ def _report(run: RunFolder, as_json: bool) -> None:
     times = run.lines(TIMES)
     seconds = sum(line["seconds"] for line in times)
     memory = max((line.get("gpu_gigabytes", 0.0) for line in times), default=0.0)
+    for result in list(results.values())[:1]:  # the others are of the same images
+        told_absent(result, split)
     if as_json:
         print_json({
             "run": str(run.path),
@@ -186,8 +188,6 @@ def _report(run: RunFolder, as_json: bool) -> None:
         return
     if not results:
         say("no test images in every state: there is nothing to evaluate")
-    else:
-        told_absent(next(iter(results.values())), split)
     for name, result in results.items():
         accuracies = [percent(s.accuracy) for s in result.states]
         rows = [["accuracy", *accuracies, percent(result.average_incremental_accuracy)]]

@@ -43,15 +43,22 @@ def _draw_accuracy(axes: Any, results: Mapping[str, Metrics]) -> None:
     for name, metrics in results.items():
         states = [s.state for s in metrics.states]
         values = [100 * s.accuracy for s in metrics.states]
-        average = 100 * metrics.average_incremental_accuracy
         style = "--" if name == "raw" else "-"
-        label = f"{name} (mean of states 2..S: {average:.1f} %)"
+        label = f"{name} ({_average(metrics)})"
         axes.plot(states, values, style, marker="o", color=COLOURS[name], label=label)
     axes.set(xlabel="state", ylabel="accuracy on classes seen so far (%)", ylim=(0, 100))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title("Accuracy per state")
     axes.legend(frameon=False)
     axes.grid(alpha=0.3)
+
+
+def _average(metrics: Metrics) -> str:
+    """The average incremental accuracy, or why there is none."""
+    if metrics.lost:
+        return "no mean: past groups have no images"
+    average = 100 * metrics.average_incremental_accuracy
+    return "one state" if np.isnan(average) else f"mean of states 2..S: {average:.1f} %"
 
 
 def _draw_scores(axes: Any, results: Mapping[str, Metrics]) -> None:
