@@ -368,11 +368,13 @@ def test_several_banks_stand_side_by_side(work: Path) -> None:
         assert found["correction"] == load_bank(work / name).correction.name
         assert found["corrected"] == expected.to_json()
         assert f"{100 * expected.average_incremental_accuracy:.2f}" in text
-    for words, says in (((*banks, "--figure", "x.png"), "one by one"),
-                        ((*banks, *banks[:2]), "one-adbic.json is given twice")):  # fmt: skip
-        done = run_transil("evaluate", "target", *words, cwd=work)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert says in done.stderr
+    assert "figure: x.svg" in ok_here("evaluate", "target", *banks, "--figure", "x.svg", cwd=work)
+    drawn = (work / "x.svg").read_text()
+    for name in ("raw", "one-adbic.json", "one-bic.json"):
+        assert f"<!-- {name} (mean of states 2..S" in drawn
+    done = run_transil("evaluate", "target", *banks, *banks[:2], cwd=work)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "one-adbic.json is given twice" in done.stderr
 
 
 def test_scores_are_not_written_over(work: Path) -> None:

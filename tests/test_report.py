@@ -437,6 +437,23 @@ def test_a_control_far_outside_does_not_squeeze_the_gains(tmp_path: Path) -> Non
     assert (tmp_path / "figures" / "gains.png").stat().st_size > 1000
 
 
+def test_a_correction_has_one_style_whatever_stands_beside_it() -> None:
+    from transil.report.figures_gains import _styles
+    from transil.report.palette import bank_styles
+
+    lines = [Line("transfer", name, "newton", "mean") for name in ("bic", "own", "adbic", "mine")]
+    together = _styles([Line("control", "align"), *lines])
+    assert len(set(together.values())) == 5
+    for line in lines[:3]:
+        assert _styles([line]) == {line: together[line]}
+    median = Line("transfer", "adbic", "newton", "median")
+    assert _styles([median])[median][0] == together[lines[2]][0]  # another marker, one colour
+    assert _styles([median])[median] != together[lines[2]]
+    several = bank_styles({"a": "adbic", "b": "adbic", "c": "bic"})
+    assert (several["a"], several["c"]) == (together[lines[2]], together[lines[0]])
+    assert len(set(several.values())) == 3
+
+
 def test_signs() -> None:
     assert [signed(x, minus="-") for x in (0.04, -0.04, 1.26, -0.05001)] == [
         "±0.0", "±0.0", "+1.3", "-0.1",

@@ -171,8 +171,6 @@ def evaluate_command(
             raise TransilError(f"--bank {name} is given twice")
     if rescale and not wanted:
         raise TransilError("--rescale goes with --bank")
-    if figure and len(wanted) > 1:
-        raise TransilError("--figure shows one bank; draw them one by one")
     banks = {
         "./raw" if name == "raw" else name: load_bank(name.removesuffix(RESCALED))
         for name in wanted
@@ -199,8 +197,9 @@ def evaluate_command(
     if figure:
         from transil.report.figures import draw_evaluation
 
-        loaded = next(iter(banks.values()), None)
-        draw_evaluation(results, opened.schedule, figure, _title(opened, loaded))
+        several = {n: b.correction.name for n, b in banks.items()} if len(banks) > 1 else None
+        shown = None if several else next(iter(banks.values()), None)
+        draw_evaluation(results, opened.schedule, figure, _title(opened, shown), several)
     if as_json:
         data = _as_json(opened, banks, split, results)
         print_json({**data, "gains": [vars(gain) for gain in won]} if won else data)
@@ -212,8 +211,8 @@ def evaluate_command(
             _print_gains(won)
     else:
         _print(opened, next(iter(banks.values()), None), split, topk, results, won)
-        if figure:
-            say(f"figure: {figure}")
+    if figure and not as_json and not as_csv:
+        say(f"figure: {figure}")
 
 
 def _points(gain: Gain | None) -> str:

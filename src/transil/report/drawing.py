@@ -17,12 +17,8 @@ from typing import Any
 
 from transil.report.figures import figure_class
 from transil.report.names import shorten
+from transil.report.palette import GREY
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-SKY, AMBER, GREY = "#56B4E9", "#E69F00", "#7F7F7F"
-METHOD_COLOURS = (BLUE, ORANGE, GREEN, PINK, AMBER, SKY, GREY)
-METHOD_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # Black follows the page's text colour; ink on coloured cells must not, so it is not quite black.
 TEXT, INK, PAPER = "#000000", "#010101", "#fefefe"
 FONTS = "'DejaVu Sans', Verdana, sans-serif"
@@ -143,12 +139,6 @@ def short(text: str, most: int = 18) -> str:
 def room(texts: Sequence[str], size: float = 8.0, most: int = 18) -> float:
     """Inches that the longest of some labels needs."""
     return max((len(short(t, most)) for t in texts), default=0) * size * 0.62 / 72 + 0.1
-
-
-def method_style(methods: Sequence[str], method: str) -> tuple[str, str]:
-    """Colour and marker of a method."""
-    i = list(methods).index(method) % len(METHOD_COLOURS)
-    return METHOD_COLOURS[i], METHOD_MARKERS[i]
 
 
 def whole_ticks(axis: Any, last: int) -> None:

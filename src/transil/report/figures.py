@@ -12,41 +12,65 @@ import numpy as np
 from transil.errors import TransilError
 from transil.files import atomic_file
 from transil.metrics import Metrics
+from transil.report.palette import BLUE, GREY, ORANGE, Style, bank_styles
 from transil.schedule import Schedule
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = {"raw": "#D55E00", "corrected": "#0072B2"}
+RAW, CORRECTED = (ORANGE, "o"), (BLUE, "o")
 FORMATS = (".png", ".svg", ".pdf")
 
 
 def draw_evaluation(
-    results: Mapping[str, Metrics], schedule: Schedule, path: Path, title: str = ""
+    results: Mapping[str, Metrics],
+    schedule: Schedule,
+    path: Path,
+    title: str = "",
+    corrections: Mapping[str, str] | None = None,
 ) -> None:
     """Accuracy per state, mean score per group and accuracy matrices, raw and corrected.
 
     The panels are the paper's Figures 5, 2 and 4 for one model. `results` maps 'raw' and, where
-    there is a correction, 'corrected' to metrics.
+    there is a correction, 'corrected' to metrics. Of several banks, which `corrections` names with
+    their corrections, the accuracy per state alone is drawn.
     """
     if path.suffix.lower() not in FORMATS:
         raise TransilError(f"{path}: figures are {', '.join(FORMATS)}")
-    figure = figure_class()(figsize=(10.5, 8.0), layout="constrained")
-    figure.suptitle(title.replace("$", r"\$"), fontsize=12)  # a dollar would begin mathematics
-    top, bottom = figure.subfigures(2, 1)
-    accuracy, scores = top.subplots(1, 2)
-    _draw_accuracy(accuracy, results)
-    _draw_scores(scores, results)
-    _draw_matrices(bottom, results, schedule)
+    several, alone = bool(corrections), len(results) == 1
+    size = (8.5, 5.2) if several else (14.5, 4.4) if alone else (10.5, 8.0)
+    figure = figure_class()(figsize=size, layout="constrained")
+    figure.suptitle(_plain(title), fontsize=12)
+    if corrections:
+        styles = {"raw": (GREY, "o"), **bank_styles(corrections)}
+        _draw_accuracy(figure.subplots(), results, styles)
+    else:
+        first, second = figure.subfigures(*((1, 2) if alone else (2, 1)),
+                                          **({"width_ratios": (2, 1.1)} if alone else {}))  # fmt: skip
+        accuracy, scores = first.subplots(1, 2)
+        _draw_accuracy(accuracy, results, {"raw": RAW, "corrected": CORRECTED})
+        _draw_scores(scores, results)
+        _draw_matrices(second, results, schedule)
     _save(figure, path)
 
 
-def _draw_accuracy(axes: Any, results: Mapping[str, Metrics]) -> None:
+def _plain(text: str) -> str:
+    """Text in which a dollar does not begin mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _draw_accuracy(axes: Any, results: Mapping[str, Metrics], styles: Mapping[str, Style]) -> None:
     for name, metrics in results.items():
         states = [s.state for s in metrics.states]
         values = [100 * s.accuracy for s in metrics.states]
-        style = "--" if name == "raw" else "-"
-        label = f"{name} ({_average(metrics)})"
-        axes.plot(states, values, style, marker="o", color=COLOURS[name], label=label)
-    axes.set(xlabel="state", ylabel="accuracy on classes seen so far (%)", ylim=(0, 100))
+        colour, marker = styles[name]
+        line = "--" if name == "raw" else "-"
+        short = name if len(name) <= 40 else f"…{name[-39:]}"  # the end of a path tells most
+        label = _plain(f"{short} ({_average(metrics)})")
+        # Not clipped: a marker at 100 % stands across the edge.
+        axes.plot(
+            states, values, line, marker=marker, color=colour, label=label, clip_on=False, zorder=3
+        )
+    whole = not any(metrics.lost for metrics in results.values())
+    judged = "classes seen so far" if whole else "groups that have images"
+    axes.set(xlabel="state", ylabel=f"accuracy on {judged} (%)", ylim=(0, 100))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title("Accuracy per state")
     axes.legend(frameon=False)
@@ -62,8 +86,9 @@ def _average(metrics: Metrics) -> str:
 
 
 def _draw_scores(axes: Any, results: Mapping[str, Metrics]) -> None:
-    shift = -0.08
-    for name, metrics in results.items():
+    styles = {"raw": RAW, "corrected": CORRECTED}
+    for i, (name, metrics) in enumerate(results.items()):
+        shift = 0.16 * (i - (len(results) - 1) / 2)  # side by side around their group
         last = metrics.states[-1]
         groups = np.arange(1, last.state + 1)
         # Predictions do not depend on a common shift of all scores; the mean is taken out so
@@ -73,9 +98,8 @@ def _draw_scores(axes: Any, results: Mapping[str, Metrics]) -> None:
         mean = np.array(last.mean_score) - np.average(last.mean_score, weights=weights)
         axes.errorbar(
             groups + shift, mean, yerr=last.score_deviation, fmt="o", capsize=3,
-            color=COLOURS[name], label=name,
+            color=styles[name][0], label=name,
         )  # fmt: skip
-        shift = -shift
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set(xlabel="group (the newest is last)", ylabel="mean score, less the overall mean")
     axes.xaxis.get_major_locator().set_params(integer=True)

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import (
-    GREY,
-    INK,
-    Grid,
-    Picture,
-    finish,
-    method_style,
-    short,
-    whole_ticks,
-)
+from transil.report.drawing import INK, Grid, Picture, finish, short, whole_ticks
 from transil.report.figures_scores import pick_states, seed_note, shown_details
+from transil.report.palette import GREY, method_style
 from transil.report.study import Study, unique
 
 if TYPE_CHECKING:

@@ -9,30 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import (
-    AMBER,
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PINK,
-    SKY,
-    TEXT,
-    Grid,
-    Picture,
-    finish,
-    method_style,
-    room,
-    short,
-    whole_ticks,
-)
+from transil.report.drawing import INK, TEXT, Grid, Picture, finish, room, short, whole_ticks
 from transil.report.more_tables import ablation_groups, main_singles
 from transil.report.names import Line
+from transil.report.palette import GREY, Style, control_styles, correction_styles, method_style
 from transil.report.study import Study, place_of, unique
 
-TRANSFER_STYLES = ((ORANGE, "s"), (BLUE, "o"), (GREEN, "D"), (AMBER, "^"))
-CONTROL_STYLES = ((GREY, "x"), (PINK, "+"), (SKY, "1"))
 # A control may stretch the scale by so much of the range of the transfers, on either side.
 FAR = 0.8
 
@@ -141,7 +123,7 @@ def _limits(points: Mapping[tuple[Line, int], list[_Point]]) -> tuple[float, flo
 def _draw(
     axes: Any,
     points: list[_Point],
-    style: tuple[str, str],
+    style: Style,
     line: Line,
     limits: tuple[float, float],
 ) -> Any:
@@ -168,12 +150,14 @@ def _draw(
     )  # fmt: skip
 
 
-def _styles(lines: list[Line]) -> dict[Line, tuple[str, str]]:
-    styles, used = {}, {"control": 0, "transfer": 0}
+def _styles(lines: list[Line]) -> dict[Line, Style]:
+    """A correction has one colour; another transfer than the mean has another marker."""
+    controls = control_styles([x.name for x in lines if x.kind == "control"])
+    corrections = correction_styles([x.name for x in lines if x.kind == "transfer"])
+    styles = {}
     for line in lines:
-        choice = CONTROL_STYLES if line.kind == "control" else TRANSFER_STYLES
-        styles[line] = choice[used[line.kind] % len(choice)]
-        used[line.kind] += 1
+        colour, marker = (controls if line.kind == "control" else corrections)[line.name]
+        styles[line] = (colour, marker if line.transfer in (None, "mean") else "<")
     return styles
 
 

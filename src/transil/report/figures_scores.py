@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import (
-    BLUE,
-    ORANGE,
-    TEXT,
-    Grid,
-    Picture,
-    finish,
-    method_style,
-    short,
-    whole_ticks,
-)
+from transil.report.drawing import TEXT, Grid, Picture, finish, short, whole_ticks
+from transil.report.palette import BLUE, ORANGE, method_style
 from transil.report.study import Study, unique
 
 if TYPE_CHECKING:
