@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import transil
 from support import UNEQUAL, ok, ok_here, run_here, run_transil, unequal_store
 from test_interop import write_numpy_folder, write_released_bank, write_released_layout
 from transil import ScoreStore, __version__, evaluate, load_bank
+from transil.cli import main
 from transil.cli.app import run
 from transil.cli.output import print_matrix, stdout
 
@@ -385,3 +388,16 @@ def test_scores_are_not_written_over(work: Path) -> None:
     assert done.returncode == 2
     assert "write to another file" in done.stderr
     assert (work / "mine.npy").read_bytes() == before
+
+
+def test_what_is_missing_is_told_by_the_names_of_packages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never by an extra of ours: pip would fetch whatever an index has under our name."""
+    monkeypatch.delitem(sys.modules, "transil.cli.app", raising=False)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main([]) == 2
+    told = "the command line needs typer and rich; run: pip install typer rich"
+    assert told in capsys.readouterr().err
+    package = Path(transil.__file__).parent
+    assert [path for path in package.rglob("*.py") if "transil[" in path.read_text("utf-8")] == []

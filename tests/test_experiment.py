@@ -422,7 +422,7 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
 def test_ray_gives_the_same_tables_though_a_worker_dies(
     whole: tuple[Path, Results], tmp_path: Path
 ) -> None:
-    ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'transil[ray]')")
+    ray = pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
     from transil.experiment.cluster import ray_executor
 
     killed: list[int] = []

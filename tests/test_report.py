@@ -466,7 +466,7 @@ def test_signs() -> None:
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     text = write_report(Results("r", [cell(Setting("a", "lwf", 5))]), tmp_path).read_text()
-    assert "No figures: figures need matplotlib" in text
+    assert "No figures: figures need matplotlib; run: pip install matplotlib" in text
 
 
 def _chromium() -> str:

@@ -10,6 +10,14 @@ class TransilError(ValueError):
     """
 
 
+def missing(what: str, *packages: str) -> TransilError:
+    """The error where packages that are not installed are needed: 'figures need', 'matplotlib'.
+
+    They are named themselves, not an extra: pip would ask an index for a package of our name.
+    """
+    return TransilError(f"{what} {' and '.join(packages)}; run: pip install {' '.join(packages)}")
+
+
 def reason(error: BaseException | None) -> str:
     """The first line of another library's message, for one of our own."""
     lines = str(error).strip().splitlines()

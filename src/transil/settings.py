@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
-from transil.errors import TransilError, reason
+from transil.errors import TransilError, missing, reason
 from transil.registry import nearest
 
 T = TypeVar("T")
@@ -193,7 +193,5 @@ def _yaml() -> Any:
     try:
         import yaml
     except ModuleNotFoundError:
-        raise TransilError(
-            "recipes need PyYAML; install it with: pip install 'transil[train]'"
-        ) from None
+        raise missing("recipes need", "pyyaml") from None
     return yaml

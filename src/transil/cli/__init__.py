@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from transil.errors import missing
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, or 2 for bad input."""
     try:
         from transil.cli.app import run
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("typer", "rich"):
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
             raise
-        print(
-            "transil: the command line needs typer and rich; run: pip install 'transil[cli]'",
-            file=sys.stderr,
-        )
+        print(f"transil: {missing('the command line needs', 'typer', 'rich')}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

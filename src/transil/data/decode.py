@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from transil.data.source import Item, Pixels
-from transil.errors import TransilError, reason
+from transil.errors import TransilError, missing, reason
 from transil.registry import nearest
 
 # How an image becomes a square: `crop` scales the short side and cuts the middle out (what the
@@ -97,7 +97,5 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ModuleNotFoundError:
-        raise TransilError(
-            "decoding images needs Pillow; run: pip install 'transil[data]'"
-        ) from None
+        raise missing("decoding images needs", "pillow") from None
     return Image

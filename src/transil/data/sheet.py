@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from transil.data.images import Images
-from transil.errors import TransilError
+from transil.errors import TransilError, missing
 from transil.files import atomic_file, check_output
 
 GAP = 2
@@ -37,7 +37,7 @@ def contact_sheet(
     try:
         from PIL import Image, ImageDraw
     except ModuleNotFoundError:
-        raise TransilError("contact sheets need Pillow; run: pip install 'transil[data]'") from None
+        raise missing("contact sheets need", "pillow") from None
     target = check_sheet(path)
     data = images.splits[split]
     chosen = np.unique(np.linspace(0, images.classes - 1, min(classes, images.classes)).astype(int))

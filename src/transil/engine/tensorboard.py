@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from transil.errors import TransilError
+from transil.errors import missing
 
 
 class Board:
@@ -46,7 +46,4 @@ def check_tensorboard() -> None:
     try:
         import torch.utils.tensorboard  # noqa: F401
     except ImportError:
-        raise TransilError(
-            "engine.tensorboard needs the package; install it with: "
-            "pip install 'transil[tensorboard]'"
-        ) from None
+        raise missing("engine.tensorboard needs", "tensorboard") from None

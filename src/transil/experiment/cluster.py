@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from transil.engine.run_folder import LOG, RunFolder
-from transil.errors import TransilError, reason
+from transil.errors import TransilError, missing, reason
 from transil.experiment.local import TRIES, Book, Tell
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import Failure
@@ -113,7 +113,5 @@ def _ray() -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise TransilError(
-            "the executor 'ray' needs Ray; install it with: pip install 'transil[ray]'"
-        ) from None
+        raise missing("the executor 'ray' needs", "ray") from None
     return ray

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from transil.arrays import FloatArray, check_finite
-from transil.errors import TransilError, reason
+from transil.errors import TransilError, missing, reason
 from transil.files import atomic_file, told
 from transil.registry import nearest
 
@@ -183,5 +183,5 @@ def _arrow() -> Any:
         import pyarrow.csv
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise TransilError("tables need pyarrow; run: pip install 'transil[data]'") from None
+        raise missing("tables need", "pyarrow") from None
     return pyarrow

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.errors import TransilError
+from transil.errors import TransilError, missing
 from transil.files import atomic_file
 from transil.metrics import Metrics
 from transil.report.palette import BLUE, GREY, ORANGE, Style, bank_styles
@@ -134,7 +134,7 @@ def figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise TransilError("figures need matplotlib; run: pip install 'transil[plot]'") from None
+        raise missing("figures need", "matplotlib") from None
     return Figure
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from transil.data.source import BLOCK, Block, Source, file_stamp, names_for
-from transil.errors import TransilError, reason
+from transil.errors import TransilError, missing, reason
 from transil.files import digest, told
 from transil.schedule import IntArray
 
@@ -106,7 +106,7 @@ def _file(path: Path) -> Any:
         from pyarrow import ArrowInvalid
         from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
-        raise TransilError("Parquet needs pyarrow; run: pip install 'transil[data]'") from None
+        raise missing("Parquet needs", "pyarrow") from None
     try:
         return ParquetFile(path)
     except ArrowInvalid as error:
