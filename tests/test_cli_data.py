@@ -6,10 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from image_files import make_folder, make_parquet
 from support import ok, ok_here, run_transil
+from transil.data import Images, ImageSplit
+from transil.data.sheet import contact_sheet
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +111,16 @@ def test_bad_images_can_be_left_out(tmp_path: Path) -> None:
     assert "warning: bad: 1 image(s) could not be decoded" in done.stderr
     assert "left out" in done.stdout
     assert os.path.exists(tmp_path / "bad-sheet.png")
+
+
+def test_a_sheet_has_letters_that_are_not_english(tmp_path: Path) -> None:
+    """Pillow's own font draws one box for each letter it has not: all such names look alike."""
+    pytest.importorskip("matplotlib", reason="its font is the one that has them")
+
+    def drawn(*names: str) -> bytes:
+        pixels = np.zeros((len(names), 8, 8, 3), dtype=np.uint8)
+        split = ImageSplit(pixels, np.arange(len(names)))
+        contact_sheet(Images("x", names, {"train": split}, "x"), tmp_path / "x.png")
+        return (tmp_path / "x.png").read_bytes()
+
+    assert drawn("Möwe", "Bär") == drawn("Möwe", "Bär") != drawn("Müwe", "Bür")

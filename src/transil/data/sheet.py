@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +46,11 @@ def contact_sheet(
     step = tile + GAP
     sheet = Image.new("RGB", (MARGIN + per_class * step, len(chosen) * step + GAP), "white")
     draw = ImageDraw.Draw(sheet)
+    names = [images.class_names[label][:22] for label in chosen]
+    font = _font(names)
     for row, label in enumerate(chosen):
         top = GAP + row * step
-        draw.text((4, top + tile // 2 - 6), images.class_names[label][:22], fill="black")
+        draw.text((4, top + tile // 2 - 6), names[row], fill="black", font=font)
         for column, index in enumerate(np.flatnonzero(data.labels == label)[:per_class]):
             picture = Image.fromarray(np.asarray(data.pixels[index]))
             picture = picture.resize((tile, tile), Image.Resampling.LANCZOS)
@@ -55,3 +59,14 @@ def contact_sheet(
     sheet.save(out, format="PNG")
     with atomic_file(target) as file:
         file.write(out.getvalue())
+
+
+def _font(names: list[str]) -> Any:
+    """None for Pillow's own font, which has English letters only; for others that of matplotlib."""
+    from PIL import ImageFont, features
+
+    found = find_spec("matplotlib")
+    if all(name.isascii() for name in names) or found is None or found.origin is None:
+        return None
+    path = Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
+    return ImageFont.truetype(path, 10) if path.is_file() and features.check("freetype2") else None
