@@ -189,10 +189,10 @@ def transfer_command(
 ) -> None:
     """Join the references of some banks and choose how they are transferred to a target.
 
-    'oracle' takes, for each state, the reference that does best on the target's test labels: an
-    upper bound for comparison, never a result. --schedule is for groups that are all larger or
-    smaller than the bank's by one factor. --like is for a model in use: the scale of its scores is
-    measured once, for this state and those before.
+    'oracle' takes, for each state, the one reference that does best on the target's test labels: an
+    upper bound over single references (a mean of several may exceed it), never a result. --schedule
+    is for groups that are all larger or smaller than the bank's by one factor. --like is for a model
+    in use: the scale of its scores is measured once, for this state and those before.
 
     \b
     Examples:
@@ -218,7 +218,10 @@ def transfer_command(
         raise TransilError("--state goes with --like")
     result.save(output)
     if how == "oracle":
-        note("note: the oracle looks at the target's test labels: an upper bound, not a result")
+        note(
+            "note: the oracle looks at the target's test labels: an upper bound over single "
+            "references, not a result"
+        )
         rows = [[f"{s}", name] for s, name in sorted(result.transfer.choice.items())]
         print_table("best reference per state", ["state", "reference"], rows)
     say(f"{output}: {how} of {len(result.references)} reference(s), {result.schedule}")
@@ -378,7 +381,8 @@ def compare(
 
 def _facts(bank: Bank) -> dict[str, str]:
     penalty = bank.settings.get("penalty", {})
-    how = bank.transfer.how + (" (upper bound)" if bank.transfer.how == "oracle" else "")
+    bound = " (upper bound over single references)" if bank.transfer.how == "oracle" else ""
+    how = bank.transfer.how + bound
     names = [reference.name for reference in bank.references]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     sizes = list(bank.schedule.sizes)

@@ -186,7 +186,10 @@ def evaluate_command(
                 opened, one, split=split, topk=(topk,), same_method=not any_method
             )
         if one.transfer.how == "oracle":
-            note(f"note: {name} is an oracle, chosen on test labels: an upper bound")
+            note(
+                f"note: {name} is an oracle, chosen on test labels: an upper bound over "
+                "single references, not a result"
+            )
     told_absent(results["raw"], split)
     won: list[Gain] = []
     if banks and len(results["raw"].states) > 1 and not results["raw"].lost:
