@@ -115,6 +115,14 @@ def test_predict(run: RunFolder, tmp_path: Path) -> None:
     best = [model.class_names[i] for i in scores.argmax(1)]
     assert [row["classes"][0]["class"] for row in found] == best
     assert [len(row["classes"]) for row in found] == [2, 2]
+    written = run_here("predict", run.path, "photos", "--top", "2", "-o", "x.json", cwd=tmp_path)
+    assert written.stdout == "x.json: 2 images\n"
+    assert (tmp_path / "x.json").read_text() == done.stdout
+    for wrong, says in ((["-o", files[0]], "are written to .csv or .json files"),
+                        (["--csv", "-o", "x.json"], "not that of --csv")):  # fmt: skip
+        refused = run_here("predict", run.path, "photos", *wrong, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert says in refused.stderr
     bank = fit(biased_scores("6/3", images_per_class=20))
     bank.save(tmp_path / "bank.json")
     words: list[str | Path] = ["predict", run.path, *files, "--bank", "bank.json", "--csv"]
@@ -124,6 +132,8 @@ def test_predict(run: RunFolder, tmp_path: Path) -> None:
     data = bank.to_json() | {"method": model.method.name}
     (tmp_path / "bank.json").write_text(json.dumps(data))
     rows = list(csv.DictReader(run_here(*words, cwd=tmp_path).stdout.splitlines()))
+    assert run_here(*words, "-o", "x.csv", cwd=tmp_path).returncode == 0
+    assert list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines())) == rows
     corrected = bank.correct(scores, 3)
     assert "2 rows do not tell the scale" in run_here(*words, "--rescale", cwd=tmp_path).stderr
     assert len(rows) == 6

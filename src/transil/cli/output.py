@@ -38,17 +38,27 @@ stderr = _Console(stderr=True, highlight=False)
 
 def print_json(data: Any) -> None:
     """One JSON document on stdout."""
-    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+    print(json_text(data), end="")
+
+
+def json_text(data: Any) -> str:
+    """One JSON document."""
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows of one shape as CSV on stdout; None and NaN are empty cells."""
+    """Rows of one shape as CSV on stdout."""
+    print(csv_text(rows), end="")
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of one shape as CSV; None and NaN are empty cells."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({k: "" if _missing(v) else v for k, v in row.items()})
-    print(text.getvalue(), end="")
+    return text.getvalue()
 
 
 def print_table(title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

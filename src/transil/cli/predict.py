@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transil.cli.output import note, print_csv, print_json, print_table, progress_bar
+from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
 from transil.cli.scores import AnyMethod, Rescale
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
+from transil.files import atomic_file, check_output
 from transil.scores import ScoreStore
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ def predict(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per image and class.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this file, a .csv or .json one."),
+    ] = None,
 ) -> None:
     """The classes that a trained model sees in images, best first, with their scores.
 
@@ -54,13 +59,14 @@ def predict(
     \b
     Examples:
       transil predict runs/lwf photo.jpg
-      transil predict runs/lwf photos/ --bank lwf-s10 --csv > classes.csv
+      transil predict runs/lwf photos/ --bank lwf-s10 -o classes.csv
       transil predict runs/ft photos/ --method siw --state 3
     """
     from transil.engine.model import load_model
 
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
+    kind = _kind(as_json, as_csv, output)
     if rescale and bank is None:
         raise TransilError("--rescale goes with --bank")
     model = load_model(run, state, method=method, device=device)
@@ -75,10 +81,12 @@ def predict(
     if correction is not None:
         scores = correction.correct(scores, model.state, rescale=rescale)
     found = _best(files, scores, model.class_names, top)
-    if as_json:
-        print_json({"state": model.state, "method": model.method.name, "images": found})
-    elif as_csv:
-        print_csv([{"image": row["image"], **c} for row in found for c in row["classes"]])
+    if kind == "json":
+        text = json_text({"state": model.state, "method": model.method.name, "images": found})
+        _put(text, output, len(files))
+    elif kind == "csv":
+        rows = [{"image": row["image"], **c} for row in found for c in row["classes"]]
+        _put(csv_text(rows), output, len(files))
     else:
         note(f"{model.method.name}, state {model.state}: {len(model.class_names)} classes")
         heads = [f"{n}" for n in range(1, min(top, len(model.class_names)) + 1)]
@@ -87,6 +95,29 @@ def predict(
             for row in found
         ]
         print_table(None, ["image", *heads], cells)
+
+
+def _kind(as_json: bool, as_csv: bool, output: Path | None) -> str | None:
+    """'json', 'csv' or None for a table; a file's ending says it, too."""
+    asked = "json" if as_json else "csv" if as_csv else None
+    if output is None:
+        return asked
+    ending = output.suffix.lower().removeprefix(".")
+    if ending not in ("csv", "json"):
+        raise TransilError(f"{output}: predictions are written to .csv or .json files")
+    if asked not in (None, ending):
+        raise TransilError(f"{output}: its ending is not that of --{asked}; leave one of them out")
+    check_output(output)
+    return ending
+
+
+def _put(text: str, output: Path | None, images: int) -> None:
+    if output is None:
+        print(text, end="")
+        return
+    with atomic_file(output) as file:
+        file.write(text.encode())
+    say(f"{output}: {images:,} images")
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
