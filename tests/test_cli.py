@@ -231,6 +231,11 @@ def test_show_and_compare(work: Path) -> None:
     assert f"{alpha:.4f}" in text
     one = load_bank(work / "a.json").reference("ref2").pairs[5].alpha[0]
     assert f"{one:.4f}" in ok_here("bank", "show", work / "a.json", "--reference", "ref2")
+    # Columns that say nothing are left out: newton has no epoch that it kept.
+    for name, kept in ((work / "a.json", False), ("lwf-s10-authors", True)):
+        lines = ok_here("bank", "show", name).splitlines()
+        heads = next(line.split() for line in lines if "objective" in line)
+        assert ("kept" in heads, "seconds" in heads) == (kept, False)
     shown = json.loads(ok_here("bank", "show", work / "a.json", "--json"))
     assert shown["5"]["alpha"][0] == alpha
     text = ok_here("bank", "compare", work / "a.json", work / "b.json")

@@ -452,4 +452,9 @@ def _print_records(bank: Bank, name: str) -> None:
         ]
         for state, r in sorted(reference.records.items())
     ]
-    print_table(f"fit of {name} by {bank.solver}", headings, rows)
+    told = [k for k in range(len(headings)) if any(row[k] != "-" for row in rows)]
+    print_table(
+        f"fit of {name} by {bank.solver}",
+        [headings[k] for k in told],
+        [[row[k] for k in told] for row in rows],
+    )
