@@ -105,6 +105,27 @@ def test_a_difference_in_size_that_changes_little_is_not_told() -> None:
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("factor", [0.4, 2.6])
+def test_rescaling_does_not_hide_another_method(factor: float) -> None:
+    """A size that no training of one method gives is told, also where the bank is brought to it."""
+    bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
+    other = changed(1, factor, lead=12.0).get("test", 3).scores
+    said = "rather means another method or loss, for which the bank does not hold, rescaled or not"
+    with pytest.warns(ScoreScaleWarning, match=f"{said}; if method and loss are") as told:
+        bank.correct(other, 3, rescale=True)
+    assert told[0].filename == __file__
+    with pytest.warns(ScoreScaleWarning, match=f"{said}; .* only trained in another way, use resc"):
+        bank.correct(other, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bank.correct(other, 3, rescale=True)  # told already
+        replace(bank).correct(other, 3, rescale=True, quiet=True)
+        for usual in (0.6, 0.8, 1.8):
+            bank.correct(changed(1, usual, lead=12.0).get("test", 3).scores, 3, rescale=True)
+    with pytest.warns(ScoreScaleWarning, match=said):
+        replace(bank).like(other, 3)
+
+
 def test_sorted_rows_do_not_hide_the_size_of_the_others() -> None:
     """Test images often come class by class; rows from all over are looked at."""
     bank = fit([changed(1), changed(2)])
@@ -198,7 +219,7 @@ def test_masked_classes(kind: Callable[[Any], Any]) -> None:
 def test_the_command_measures_once(tmp_path: Path) -> None:
     bank = fit([changed(1), changed(2)])
     bank.save(tmp_path / "bank.json")
-    scores = changed(3, 4.0).get("test", 3).scores
+    scores = changed(3, 1.7).get("test", 3).scores
     np.save(tmp_path / "mine.npy", scores)
     torch.save(torch.from_numpy(scores), tmp_path / "mine.pt")
     words = ["transfer", "bank.json", "-o", "mine.json", "--state", "3", "--like"]

@@ -183,7 +183,7 @@ def test_rescaling(work: Path) -> None:
     assert shown["bank"]["rescaled"] is True
     done = run_transil("evaluate", work / "large", "--rescale")
     assert (done.returncode, done.stderr) == (2, "error: --rescale goes with --bank\n")
-    scores = 30 * store.get("test", 5).scores
+    scores = 1.8 * store.get("test", 5).scores
     np.save(work / "large.npy", scores)
     torch.save(torch.from_numpy(scores), work / "large.pt")
     for name in ("large.npy", "large.pt"):

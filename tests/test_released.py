@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,20 @@ def test_a_shipped_bank_corrects_the_authors_model(released: ScoreStore) -> None
     with pytest.warns(ScoreScaleWarning, match="rescale"):
         plain = _accuracies(released, bank)
     assert np.mean(plain[1:]) == pytest.approx(41.51, abs=0.02)
+
+
+def test_rescaling_warns_of_another_method_and_not_of_other_training(released: ScoreStore) -> None:
+    """The authors' LUCIR against the banks of LUCIR and of LwF, state by state as a model in use."""
+    own, other = load_bank("lucir-s10"), load_bank("lwf-s10")
+    told = set()
+    for state in range(2, 11):
+        scores = released.get("test", state).scores
+        own.correct(scores, state, rescale=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            other.correct(scores, state, rescale=True)
+        told |= {state} if caught else set()
+    assert told == {4, 5, 6, 7, 8, 9, 10}  # before, the sizes are alike
 
 
 def test_the_text_of_the_paper(released: ScoreStore) -> None:

@@ -126,11 +126,13 @@ class Bank:
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
-        bank = self
+        bank, found = self, None
         if rescale:
-            bank = self.like(scores, state)
+            bank, found = self._brought_to(scores, state)
         elif not quiet:
-            self.check_scale(scores, state)
+            found = self.mismatch(scores, state)
+        if not quiet:
+            self._tell(found)
         if self.correction.centred and readable(scores) and has_masks(scores):
             raise TransilError(
                 f"state {state}: some classes are masked (minus infinity), and '{self.correction.name}' "
@@ -262,14 +264,23 @@ class Bank:
     def like(self, scores: Any, state: int) -> Bank:
         """The bank at the scale of these scores (..., columns) of a state; earlier states follow.
 
-        Labels are not needed. State 1 is never corrected and tells nothing.
+        Labels are not needed. State 1 is never corrected and tells nothing. It warns where the
+        scores are so much larger or smaller that they are rather those of another method.
         """
+        bank, found = self._brought_to(scores, state)
+        self._tell(found)
+        return bank
+
+    def _brought_to(self, scores: Any, state: int) -> tuple[Bank, Mismatch | None]:
+        """The bank at the scale of these scores, and how that compares with its own."""
         if state == 1:
-            return self
-        scale, known = measured_scale(scores), self.scale(state)
-        ratio = scale / known if known else 1.0
+            return self, None
+        scale, known = measured_scale(scores), self._scales(state)
+        ratio = scale / median(known) if known else 1.0
         earlier = {s: self.scale(s) for s in range(2, state)}  # `bic-all` applies their pairs
-        return self.at_scale({**{s: x * ratio for s, x in earlier.items() if x}, state: scale})
+        scales = {s: x * ratio for s, x in earlier.items() if x}
+        bank = self.at_scale({**scales, state: scale})
+        return bank, Mismatch(state, ratio, _usual(known), bank=self._words(), rescaled=True)
 
     def _history(self, state: int) -> Mapping[int, Pairs]:
         """The transferred pairs of the states 2..state."""
@@ -359,7 +370,7 @@ class Bank:
             ratio = score_scale(rows) / median(scales)
         if not (math.isfinite(ratio) and ratio > 0):
             return None
-        found = Mismatch(state, ratio, usual=max(ALIKE, max(scales) / min(scales)))
+        found = Mismatch(state, ratio, _usual(scales), bank=self._words())
         if not found.off:
             return found
         pairs = self.applied(state)
@@ -370,27 +381,29 @@ class Bank:
         return replace(
             found,
             changed=float((one != other).mean()),
-            bank=f"bank ({', '.join(filter(None, (self.correction.name, self.solver)))})",
             rescales=rescales and all(reference.scale.get(state) for reference in self._used()),
         )
 
     def check_scale(self, scores: Any, state: int) -> None:
-        """Warn where the scores (..., columns) are of another size than those of the references.
+        """Warn where the scores (..., columns) are of another size than those of the references."""
+        self._tell(self.mismatch(scores, state))
 
-        Once for each state: a model in use corrects one batch after the other.
-        """
-        found = self.mismatch(scores, state)
+    def _tell(self, found: Mismatch | None) -> None:
+        """Warn, once for each state: a model in use corrects one batch after the other."""
         if found is None or not found.matters:
             return
-        what = (state, found.apart, found.ratio > 1.0)
+        what = (found.state, found.rescaled, found.apart, found.ratio > 1.0)
         if what not in self._told:
             self._told.add(what)
             found.warn(stacklevel=3)
 
     @cached_property
-    def _told(self) -> set[tuple[int, bool, bool]]:
+    def _told(self) -> set[tuple[int, bool, bool, bool]]:
         """The warnings that this bank has given."""
         return set()
+
+    def _words(self) -> str:
+        return f"bank ({', '.join(filter(None, (self.correction.name, self.solver)))})"
 
     # -- files --------------------------------------------------------------------------------
 
@@ -451,3 +464,8 @@ class Bank:
                 if state not in self.transfer.choice:
                     raise TransilError(f"bank: the oracle names no reference for state {state}")
                 self.reference(self.transfer.choice[state])
+
+
+def _usual(scales: Sequence[float]) -> float:
+    """By which factor the scores of models trained alike may differ, by the references' scales."""
+    return max(ALIKE, max(scales) / min(scales)) if scales else ALIKE

@@ -8,7 +8,7 @@ So the scores themselves are asked: how many predictions would change were the b
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ from transil.scores import ScoreStore
 # Models trained alike mostly differ by less than the first factor, or as much as the references
 # do among themselves. Beyond the second one scores are of another kind, whatever comes of it.
 ALIKE, APART = 1.1, 3.0
+# Models of one method that rescaling served had scores 0.8 to 1.8 times the references' (docs/banks.md).
+# Beyond this factor it is rather another method: SIW's are 4 to 19 times those of the others.
+UNLIKE = 2.0
 # The share of predictions from which on a difference between the two matters.
 CHANGED = 0.1
 SCALE_ROWS = 1024
@@ -34,7 +37,8 @@ class Mismatch:
 
     `ratio`: how many times as far they spread; `usual`: by which factor models trained alike may
     differ. Where it is more, `changed` is the share of them that the bank, brought to their size,
-    would predict otherwise; `bank`: which one; `rescales`: whether that is of use.
+    would predict otherwise; `bank`: which one; `rescales`: whether that is of use; `rescaled`:
+    whether it was done.
     """
 
     state: int
@@ -43,38 +47,62 @@ class Mismatch:
     changed: float = 0.0
     bank: str = "bank"
     rescales: bool = True
+    rescaled: bool = False
+
+    @property
+    def factor(self) -> float:
+        """By which factor they differ in size, whichever are larger."""
+        return max(self.ratio, 1.0 / self.ratio)
 
     @property
     def off(self) -> bool:
         """Whether they differ in size by more than is usual."""
-        return max(self.ratio, 1.0 / self.ratio) > self.usual
+        return self.factor > self.usual
+
+    @property
+    def unlike(self) -> bool:
+        """Whether they differ by more than those of one method do."""
+        return self.factor > max(UNLIKE, self.usual)
 
     @property
     def apart(self) -> bool:
         """Whether they are of another kind."""
-        return max(self.ratio, 1.0 / self.ratio) > APART
+        return self.factor > APART
 
     @property
     def matters(self) -> bool:
         """Whether to tell."""
+        if self.rescaled:
+            return self.unlike
         return self.apart or (self.off and self.changed > CHANGED)
 
     def warn(self, more: str = "", *, stacklevel: int = 2) -> None:
         """Tell it."""
-        said = [
+        text = "; ".join(self._said()) + more
+        warnings.warn(text, ScoreScaleWarning, stacklevel=stacklevel + 1)
+
+    def _said(self) -> Iterator[str]:
+        yield (
             f"state {self.state}: these scores spread {self.ratio:.2g} times as much as those the "
-            f"{self.bank} was fitted on",
-            f"brought to their size it would predict {self.changed:.0%} of them otherwise",
-        ]
+            f"{self.bank} was fitted on"
+        )
+        if self.unlike:
+            yield (
+                "so large a difference rather means another method or loss, for which the bank does "
+                "not hold, rescaled or not"
+            )
+        if self.rescaled:
+            yield "if method and loss are the bank's, this may be ignored"
+            return
+        yield f"brought to their size it would predict {self.changed:.0%} of them otherwise"
         if self.apart:
-            said.append("it holds for raw scores of the same method (logits, not probabilities)")
-        said.append(
-            "if the model was trained in another way, use rescale=True (--rescale)"
+            yield "it holds for raw scores of the same method (logits, not probabilities)"
+        only = "only " if self.unlike else ""
+        yield (
+            f"if the model was {only}trained in another way, use rescale=True (--rescale)"
             if self.rescales
             else "rescaling does not serve it: fit one on references whose scores are of that size"
         )
-        text = "; ".join(said) + more
-        warnings.warn(text, ScoreScaleWarning, stacklevel=stacklevel + 1)
 
 
 def tell_once(found: Iterable[Mismatch | None], *, stacklevel: int = 2) -> None:
