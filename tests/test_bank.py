@@ -132,6 +132,22 @@ def test_wrong_state_is_told(bank: Bank) -> None:
         bank.correct(np.zeros((2, 60)), state=6)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_a_head_with_masked_classes_to_come_is_not_taken_for_the_last_state(
+    bank: Bank, kind: Any
+) -> None:
+    scores = np.random.default_rng(0).normal(size=(4, 100))
+    scores[:, 65:] = -np.inf  # groups 4 and 5
+    says = "65 of the 100 columns .* likely in state 3; keep the first 65 columns and give that"
+    with pytest.raises(TransilError, match=says):
+        bank.correct(kind(scores))
+    bank.correct(kind(scores), state=5)  # said by the user: classes may be masked
+    scores[0, 70] = 0.0
+    assert bank.correct(kind(scores)).shape == (4, 100)
+    assert bank.correct(kind(np.full((4, 100), -np.inf))).shape == (4, 100)
+    assert bank.correct(kind(np.zeros((0, 100)))).shape == (0, 100)
+
+
 def test_it_improves_a_target_it_has_never_seen(bank: Bank) -> None:
     target = unequal_store(50, splits=("test",))
     raw, corrected = evaluate(target), evaluate(target, bank)

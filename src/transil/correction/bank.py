@@ -28,6 +28,7 @@ from transil.arrays import (
     readable,
     to_numpy,
 )
+from transil.correction.columns import state_of
 from transil.correction.layers import BiC, BiCAll, BiCPast, Correction, Pairs, correct_groups
 from transil.correction.scales import (
     ALIKE,
@@ -122,7 +123,7 @@ class Bank:
         """
         check_scores(scores)
         if state is None:
-            state = self.schedule.state_with(scores.shape[-1])
+            state = state_of(scores, self.schedule)
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.correction.bank import Bank
+from transil.correction.columns import state_of
 from transil.correction.layers import BLOCK
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
@@ -102,7 +103,7 @@ def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
         shape = tuple(scores.shape)
         raise TransilError(f"{source}: expected a table (rows, columns), found shape {shape}")
     if state is None:
-        state = bank.schedule.state_with(scores.shape[1])
+        state = state_of(scores, bank.schedule, str(source))
     bank.schedule.check_columns(scores.shape[1], state, str(source))
     return state
 
