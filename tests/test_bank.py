@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support import UNEQUAL, unequal_store
 from transil import (
+    AdBiC,
     AdBiCCentred,
     Bank,
     Penalty,
@@ -146,6 +147,51 @@ def test_a_head_with_masked_classes_to_come_is_not_taken_for_the_last_state(
     assert bank.correct(kind(scores)).shape == (4, 100)
     assert bank.correct(kind(np.full((4, 100), -np.inf))).shape == (4, 100)
     assert bank.correct(kind(np.zeros((0, 100)))).shape == (0, 100)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize("correction", [AdBiC(), AdBiCCentred()])
+def test_columns_in_another_order_are_corrected_where_they_are(
+    bank: Bank, correction: Any, kind: Any
+) -> None:
+    bank = replace(bank, correction=correction)
+    scores = np.array(unequal_store(9).get("test", 4).scores)
+    order = np.random.default_rng(1).permutation(66)
+    mine = np.empty_like(scores)
+    mine[:, order] = scores  # the i-th class learned stands in column order[i]
+    for form in (order, order.tolist(), torch.from_numpy(order), order.astype(np.uint8)):
+        better = bank.correct(kind(mine), 4, order=form)
+        assert type(better) is type(kind(mine))
+        expected = bank.correct(kind(scores), 4)
+        np.testing.assert_array_equal(np.asarray(better)[:, order], np.asarray(expected))
+    large = bank.correct(kind(1.5 * mine), 4, order=order, rescale=True)
+    expected = bank.correct(kind(1.5 * scores), 4, rescale=True)
+    np.testing.assert_allclose(np.asarray(large)[:, order], expected, rtol=1e-5)
+    layer = bank.layer(4, order=order)
+    np.testing.assert_allclose(
+        layer(torch.from_numpy(mine))[:, order], bank.correct(scores, 4), rtol=1e-5, atol=1e-5
+    )
+    mine[3, 5] = np.nan
+    with pytest.raises(TransilError, match="row 3, column 5"):
+        bank.correct(mine, 4, order=order)
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (range(59), "it names 59 columns, but the scores have 60; name each once, from 0"),
+        ([*range(1, 61)], "no column 60; the columns are 0 to 59"),
+        ([-1, *range(59)], "no column -1"),
+        ([0, 0, *range(1, 59)], "column 0 is named 2 times and column 59 is not; name each once"),
+        ([0.5] * 60, "expected a list of whole numbers"),
+        ([[1], [2, 3]], "expected a list of whole numbers"),
+        ("abc", "expected a list of whole numbers"),
+        ([True] * 60, "expected a list of whole numbers"),
+    ],
+)
+def test_an_order_names_each_column_once(bank: Bank, order: Any, says: str) -> None:
+    with pytest.raises(TransilError, match=f"^order: {says}"):
+        bank.correct(np.zeros((2, 60)), 2, order=order)
 
 
 def test_it_improves_a_target_it_has_never_seen(bank: Bank) -> None:

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from transil import __version__
-from transil.cli import banks, data, demo, experiments, predict, scores, train
+from transil.cli import banks, correct, data, demo, experiments, predict, scores, train
 from transil.cli.output import printable, stderr
 from transil.errors import TransilError
 from transil.plugins import add_plugin
@@ -29,6 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 scores.add_to(app)
+correct.add_to(app)
 banks.add_to(app)
 data.add_to(app)
 train.add_to(app)

@@ -1,4 +1,4 @@
-"""Commands on scores: import-scores, evaluate, correct."""
+"""Commands on scores: import-scores, evaluate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from transil.cli.output import (
     print_json,
     print_matrix,
     print_table,
-    progress_bar,
     read_schedule,
     say,
 )
@@ -47,7 +46,6 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands of this file."""
     app.command("import-scores", short_help="Scores of a model into a store.")(import_scores)
     app.command("evaluate", short_help="Accuracy, raw and corrected.")(evaluate_command)
-    app.command("correct", short_help="Correct a file of scores.")(correct)
 
 
 def import_scores(
@@ -273,60 +271,8 @@ def told_absent(metrics: Metrics, split: str) -> None:
     )
 
 
-def correct(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="Scores: .npy, one tensor in a torch file, or a table (.csv, .parquet)."
-        ),
-    ],
-    bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Where to write: of the same kind, or .npy as .pt."),
-    ],
-    state: Annotated[
-        int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
-    ] = None,
-    rescale: Rescale = False,
-    keep: Annotated[
-        str | None,
-        typer.Option(help="Columns of a table that are numbers and no scores: id,label."),
-    ] = None,
-) -> None:
-    """Correct the scores of one model: rows are images, columns the classes seen so far.
-
-    Columns stand in the order in which the classes were learned. A .npy file may be larger than
-    memory. In a table, columns of text are carried along, and so are those that --keep names. Only
-    raw scores (logits) can be corrected, not probabilities. 'transil bank list' names the banks
-    that come with transil.
-
-    \b
-    Examples:
-      transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
-      transil correct logits.pt --bank bank.json -o corrected.pt
-      transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
-      transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
-    """
-    from transil.interop.score_files import correct_file
-
-    loaded = load_bank(bank)
-    if output.exists() and source.exists() and output.samefile(source):
-        raise TransilError(f"{output}: these are the scores to correct; write to another file")
-    with progress_bar(1.0) as update:
-        done, rows = correct_file(
-            source,
-            output,
-            loaded,
-            state,
-            lambda fraction: update(fraction, "correcting"),
-            rescale=rescale,
-            keep=keep.split(",") if keep else (),
-        )
-    say(f"{output}: {rows:,} rows of state {done}, corrected with {_describe(loaded, rescale)}")
-
-
-def _describe(bank: Bank, rescaled: bool = False) -> str:
+def describe(bank: Bank, rescaled: bool = False) -> str:
+    """A bank in a few words."""
     rescaled = rescaled or bool(bank.provenance.get("rescaled"))
     solver = f", {bank.solver}" if bank.solver else ""
     count = len(bank.references)
@@ -335,7 +281,7 @@ def _describe(bank: Bank, rescaled: bool = False) -> str:
 
 
 def _title(store: ScoreStore, bank: Bank | None) -> str:
-    parts = [store.dataset, store.method, bank and _describe(bank)]
+    parts = [store.dataset, store.method, bank and describe(bank)]
     return ", ".join(part for part in parts if part) or store.name
 
 
@@ -402,7 +348,7 @@ def _print(
 ) -> None:
     say(f"{store.name}: {store.schedule}, split '{split}'")
     if bank:
-        say(f"corrected with {_describe(bank)}")
+        say(f"corrected with {describe(bank)}")
     raw, corrected = results["raw"], results.get("corrected")
     headings = ["state", "classes", "images", "raw"]
     headings += ["corrected", "gain", f"raw top-{topk}"] if corrected else []
@@ -439,7 +385,7 @@ def _print_several(
     """One column per bank."""
     say(f"{store.name}: {store.schedule}, split '{split}'")
     for name, bank in banks.items():
-        say(f"{name}: {_describe(bank)}")
+        say(f"{name}: {describe(bank)}")
     rows = [
         [f"{s.state}", f"{s.classes}", *(percent(m.states[i].accuracy) for m in results.values())]
         for i, s in enumerate(results["raw"].states)

@@ -28,7 +28,7 @@ from transil.arrays import (
     readable,
     to_numpy,
 )
-from transil.correction.columns import state_of
+from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
 from transil.correction.layers import BiC, BiCAll, BiCPast, Correction, Pairs, correct_groups
 from transil.correction.scales import (
     ALIKE,
@@ -111,27 +111,31 @@ class Bank:
         scores: Scores,
         state: int | None = None,
         *,
+        order: OrderLike | None = None,
         rescale: bool = False,
         quiet: bool = False,
     ) -> Scores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
 
         `state` counts from 1; without it, it is the state that has as many columns. Columns are
-        the classes seen so far in the order in which they were learned. With `rescale` the bank is
-        first brought to the scale of these scores (see `at_scale`), which takes no labels. `quiet`
-        says nothing of their size: for those who ask `mismatch`.
+        the classes seen so far in the order in which they were learned; where they stand otherwise,
+        `order[i]` is the column (from 0) of the i-th class learned, and columns stay where they are.
+        With `rescale` the bank is first brought to the scale of these scores (see `at_scale`), which
+        takes no labels. `quiet` says nothing of their size: for those who ask `mismatch`.
         """
         check_scores(scores)
+        places = None if order is None else read_order(order, scores.shape[-1])
+        learned = reordered(scores, places)
         if state is None:
-            state = state_of(scores, self.schedule)
+            state = state_of(learned, self.schedule)
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
         bank, found = self, None
         if rescale:
-            bank, found = self._brought_to(scores, state)
+            bank, found = self._brought_to(learned, state)
         elif not quiet:
-            found = self.mismatch(scores, state)
+            found = self.mismatch(learned, state)
         if not quiet:
             self._tell(found)
         if self.correction.centred and readable(scores) and has_masks(scores):
@@ -139,13 +143,13 @@ class Bank:
                 f"state {state}: some classes are masked (minus infinity), and '{self.correction.name}' "
                 "needs the scores of all: correct first, then mask"
             )
-        corrected = self.apply(bank.applied(state), scores, state)
+        corrected = self.apply(bank.applied(state), learned, state)
         # A tensor may lie on a device that the host would have to wait for.
         if not is_torch(scores) and not np.isfinite(np.asarray(corrected)).all():
             given = to_numpy(scores).reshape(-1, scores.shape[-1])
             # Minus infinity masks a class: it stays.
             check_finite(np.where(np.isneginf(given), 0.0, given), f"state {state}")
-        return corrected
+        return corrected if places is None else reordered(corrected, backwards(places))
 
     def apply(
         self, pairs: Pairs, scores: Scores, state: int, out: FloatArray | None = None
@@ -159,11 +163,11 @@ class Bank:
             centred=self.correction.centred,
         )  # fmt: skip
 
-    def layer(self, state: int) -> CorrectionLayer:
+    def layer(self, state: int, *, order: OrderLike | None = None) -> CorrectionLayer:
         """The correction of a state as a torch module, the last layer of a model to deploy."""
         from transil.correction.torch_layer import CorrectionLayer
 
-        return CorrectionLayer(self, state)
+        return CorrectionLayer(self, state, order)
 
     def applied(self, state: int) -> Pairs:
         """The pair of each group of `state` after transfer, shape (state,); (1, 0) in state 1."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from transil.correction.columns import OrderLike, backwards, read_order
 from transil.correction.layers import affine
 from transil.errors import TransilError
 
@@ -24,9 +25,11 @@ class CorrectionLayer(torch.nn.Module):
     scale: torch.Tensor
     shift: torch.Tensor
 
-    def __init__(self, bank: Bank, state: int) -> None:
+    def __init__(self, bank: Bank, state: int, order: OrderLike | None = None) -> None:
         super().__init__()
         pairs, group = bank.applied(state), bank.schedule.group_of_column(state) - 1
+        if order is not None:
+            group = group[backwards(read_order(order, len(group)))]
         self.centred = bank.correction.centred
         for name, values in (("scale", pairs.alpha), ("shift", pairs.beta)):
             self.register_buffer(name, torch.tensor(values[group], dtype=torch.float32))

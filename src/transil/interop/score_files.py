@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
+from transil.arrays import FloatArray, check_finite, check_scores, is_torch, to_numpy
 from transil.correction.bank import Bank
-from transil.correction.columns import state_of
+from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
 from transil.correction.layers import BLOCK
+from transil.correction.scales import some_rows
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
 from transil.interop.numpy_files import load_array
 from transil.interop.tables import TABLES, check_table, read_table, write_table
 from transil.interop.torch_files import load_tensor
+from transil.schedule import IntArray
 
 TORCH = (".pt", ".pth", ".ckpt")
+SOME_ROWS = 1024  # tell the state of scores that may be larger than memory
 
 
 def correct_file(
@@ -30,6 +34,7 @@ def correct_file(
     state: int | None = None,
     progress: Progress = no_progress,
     *,
+    order: OrderLike | None = None,
     rescale: bool = False,
     keep: Sequence[str] = (),
 ) -> tuple[int, int]:
@@ -38,7 +43,7 @@ def correct_file(
     `.npy` is read through a memory map and written block by block, so that memory stays small;
     torch files hold one tensor and are read with the safe loader. In tables all columns of numbers
     are scores, but for those that `keep` names. The ending of `target` says what is written.
-    `rescale` brings the bank to the scale of the scores first.
+    `order` and `rescale` are those of `Bank.correct`.
     """
     source, target = Path(source), Path(target)
     for path in (source, target):
@@ -50,26 +55,56 @@ def correct_file(
     if (source.suffix in TABLES) != (target.suffix in TABLES):
         kinds = TABLES if source.suffix in TABLES else (".npy", *TORCH)
         raise TransilError(f"{target}: scores of {source} are written as {', '.join(kinds)}")
+    how = _How(bank, state, order, rescale)
     if source.suffix in TABLES:
-        return _correct_table(source, target, bank, state, rescale, keep)
+        return _correct_table(source, target, how, keep)
     if keep:
         raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
     if source.suffix in TORCH and target.suffix in TORCH:
-        return _correct_tensor(source, target, bank, state, rescale)
-    scores, state = _read(source, bank, state)
-    if target.suffix == ".npy":
-        if rescale:
-            bank = _like(bank, scores, state, source)
-        else:
-            bank.check_scale(scores, state)
-        _write_npy(source, target, scores, bank, state, progress)
+        scores: Any = load_tensor(source)  # in its own type
     else:
-        import torch
+        scores = _read(source)
+    how = how.of(scores, source)
+    if target.suffix == ".npy":
+        bank.check_kind(scores, str(source))
+        _write_npy(source, target, scores, how, progress)
+    else:
+        _save_tensor(source, target, scores, how)
+    return how.known_state, len(scores)
 
-        _save_tensor(
-            source, target, torch.from_numpy(to_numpy(scores).copy()), bank, state, rescale
-        )
-    return state, len(scores)
+
+@dataclass(frozen=True)
+class _How:
+    """How the scores of a file are corrected."""
+
+    bank: Bank
+    state: int | None
+    order: OrderLike | None = None
+    rescale: bool = False
+
+    def of(self, scores: Any, source: Path) -> _How:
+        """The same, with the state of these scores (rows, columns); an error where they are none."""
+        check_scores(scores, str(source))
+        if scores.ndim != 2:
+            shape = tuple(scores.shape)
+            raise TransilError(f"{source}: expected a table (rows, columns), found shape {shape}")
+        state, schedule = self.state, self.bank.schedule
+        if state is None:
+            first = reordered(scores[:SOME_ROWS], self.places(scores))
+            state = state_of(first, schedule, str(source))
+        schedule.check_columns(scores.shape[1], state, str(source))
+        return replace(self, state=schedule.check_state(state))
+
+    @property
+    def known_state(self) -> int:
+        assert self.state is not None
+        return self.state
+
+    def places(self, scores: Any) -> IntArray | None:
+        return None if self.order is None else read_order(self.order, scores.shape[1])
+
+    def correct(self, scores: Any) -> Any:
+        return self.bank.correct(scores, self.state, order=self.order, rescale=self.rescale)
 
 
 def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = None) -> Bank:
@@ -77,79 +112,60 @@ def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = No
     source = Path(source)
     if source.suffix not in (".npy", *TORCH):
         raise TransilError(f"{source}: unknown kind of file; give .npy or {', '.join(TORCH)}")
-    scores, state = _read(source, bank, state)
-    return _like(bank, scores, state, source)
-
-
-def _read(source: Path, bank: Bank, state: int | None) -> tuple[FloatArray, int]:
-    """The raw scores of a `.npy` or torch file, and their state."""
-    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
-    state = _check(scores, source, bank, state)
+    scores = _read(source)
+    how = _How(bank, state).of(scores, source)
     bank.check_kind(scores, str(source))
-    return scores, state
+    return _like(how, scores, source)
 
 
-def _like(bank: Bank, scores: FloatArray, state: int, source: Path) -> Bank:
+def _read(source: Path) -> FloatArray:
+    """The array of a `.npy` or torch file."""
+    return load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+
+
+def _like(how: _How, scores: FloatArray, source: Path) -> Bank:
     try:
-        return bank.like(scores, state)
+        return how.bank.like(scores, how.known_state)
     except TransilError as error:
         raise TransilError(f"{source}: {error}") from None
 
 
-def _check(scores: Any, source: Path, bank: Bank, state: int | None) -> int:
-    """The state of a table of scores; an error where it is none."""
-    check_scores(scores, str(source))
-    if scores.ndim != 2:
-        shape = tuple(scores.shape)
-        raise TransilError(f"{source}: expected a table (rows, columns), found shape {shape}")
-    if state is None:
-        state = state_of(scores, bank.schedule, str(source))
-    bank.schedule.check_columns(scores.shape[1], state, str(source))
-    return state
-
-
-def _correct_table(
-    source: Path, target: Path, bank: Bank, state: int | None, rescale: bool, keep: Sequence[str]
-) -> tuple[int, int]:
-    table, sizes = read_table(source, keep), bank.schedule.seen
-    check_table(table, source, sizes if state is None else [bank.schedule.columns(state)])
+def _correct_table(source: Path, target: Path, how: _How, keep: Sequence[str]) -> tuple[int, int]:
+    table, schedule = read_table(source, keep), how.bank.schedule
+    sizes = schedule.seen if how.state is None else [schedule.columns(how.state)]
+    check_table(table, source, sizes)
     scores = table.scores
-    state = _check(scores, source, bank, state)
+    how = how.of(scores, source)
     try:
-        corrected = bank.correct(scores, state, rescale=rescale)
+        corrected = how.correct(scores)
     except TransilError as error:
         raise TransilError(f"{source}: {error}") from None
     check_finite(corrected, f"{target}, corrected to {corrected.dtype}")
     write_table(target, table.with_scores(corrected))
-    return state, len(scores)
+    return how.known_state, len(scores)
 
 
-def _correct_tensor(
-    source: Path, target: Path, bank: Bank, state: int | None, rescale: bool
-) -> tuple[int, int]:
-    """Tensor in, tensor out, in its own type."""
-    tensor = load_tensor(source)
-    state = _check(tensor, source, bank, state)
-    _save_tensor(source, target, tensor, bank, state, rescale)
-    return state, len(tensor)
-
-
-def _save_tensor(
-    source: Path, target: Path, tensor: Any, bank: Bank, state: int, rescale: bool
-) -> None:
+def _save_tensor(source: Path, target: Path, scores: Any, how: _How) -> None:
     import torch
 
-    check_finite(to_numpy(tensor), f"{source}, state {state}")
-    corrected = bank.correct(tensor, state, rescale=rescale)
+    tensor = scores if is_torch(scores) else torch.from_numpy(to_numpy(scores).copy())
+    check_finite(to_numpy(tensor), f"{source}, state {how.state}")
+    corrected = how.correct(tensor)
     check_finite(to_numpy(corrected), f"{target}, corrected to {corrected.dtype}")
     with atomic_file(target, durable=False) as file:
         torch.save(corrected, file)
 
 
 def _write_npy(
-    source: Path, target: Path, scores: FloatArray, bank: Bank, state: int, progress: Progress
+    source: Path, target: Path, scores: FloatArray, how: _How, progress: Progress
 ) -> None:
+    bank, state, places = how.bank, how.known_state, how.places(scores)
+    if how.rescale:
+        bank = _like(how, scores, source)
+    elif (some := some_rows(scores)) is not None:
+        bank.check_scale(reordered(some, places), state)
     pairs = bank.applied(state)
+    back = None if places is None else backwards(places)
     rows = max(1, BLOCK // scores.shape[1])
     buffer = np.empty((min(rows, len(scores)), scores.shape[1]), dtype=scores.dtype)
     with atomic_file(target, durable=False) as file:
@@ -160,7 +176,8 @@ def _write_npy(
             block = scores[start : start + rows]
             out = buffer[: len(block)]
             with np.errstate(over="ignore", invalid="ignore"):
-                bank.apply(pairs, block, state, out)
+                bank.apply(pairs, reordered(block, places), state, out)
+            out = np.ascontiguousarray(reordered(out, back))
             if not np.isfinite(out).all():
                 # Either the scores hold such a value, or correcting them overflowed their type.
                 check_finite(block, f"{source}, state {state}", first_row=start)

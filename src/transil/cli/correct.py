@@ -1,0 +1,97 @@
+"""The command that corrects a file of scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transil.cli.output import progress_bar, say
+from transil.cli.scores import Rescale, describe
+from transil.correction.shipped import load_bank
+from transil.errors import TransilError
+from transil.files import read_json
+from transil.interop.score_files import correct_file
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command of this file."""
+    app.command("correct", short_help="Correct a file of scores.")(correct)
+
+
+def correct(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Scores: .npy, one tensor in a torch file, or a table (.csv, .parquet)."
+        ),
+    ],
+    bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where to write: of the same kind, or .npy as .pt."),
+    ],
+    state: Annotated[
+        int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Where columns stand otherwise: the column (from 0) of each class in the order in "
+            "which they were learned, 3,0,2,1 or a JSON file."
+        ),
+    ] = None,
+    rescale: Rescale = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Columns of a table that are numbers and no scores: id,label."),
+    ] = None,
+) -> None:
+    """Correct the scores of one model: rows are images, columns the classes seen so far.
+
+    Columns stand in the order in which the classes were learned, or as --order says; they stay
+    where they are. A .npy file may be larger than memory. In a table, columns of text are carried
+    along, and so are those that --keep names. Only raw scores (logits) can be corrected, not
+    probabilities. 'transil bank list' names the banks that come with transil.
+
+    \b
+    Examples:
+      transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
+      transil correct logits.pt --bank bank.json -o corrected.pt
+      transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
+      transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
+      transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
+    """
+    loaded = load_bank(bank)
+    if output.exists() and source.exists() and output.samefile(source):
+        raise TransilError(f"{output}: these are the scores to correct; write to another file")
+    with progress_bar(1.0) as update:
+        done, rows = correct_file(
+            source,
+            output,
+            loaded,
+            state,
+            lambda fraction: update(fraction, "correcting"),
+            order=_read_order(order),
+            rescale=rescale,
+            keep=keep.split(",") if keep else (),
+        )
+    say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
+
+
+def _read_order(text: str | None) -> list[int] | None:
+    """What --order gives: numbers, or a JSON file of them."""
+    if text is None:
+        return None
+    if text.endswith(".json"):
+        data = read_json(text)
+        if not isinstance(data, list) or not all(type(place) is int for place in data):
+            raise TransilError(f"{text}: expected a list of columns, whole numbers from 0")
+        return data
+    try:
+        return [int(place) for place in text.split(",")]
+    except ValueError:
+        raise TransilError(
+            f"--order '{text}': give columns from 0, as 3,0,2,1, or a .json file of them"
+        ) from None
