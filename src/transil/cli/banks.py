@@ -1,4 +1,4 @@
-"""Commands on banks: import-bank, fit, transfer, bank list, bank show, bank compare."""
+"""Commands on banks: import-bank, fit, transfer, bank list, bank show, bank compare, bank check."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from transil.cli.check import check_command
 from transil.cli.output import (
     note,
     print_facts,
@@ -43,6 +44,7 @@ def add_to(app: typer.Typer) -> None:
     bank.command("list", short_help="The banks that come with transil.")(list_command)
     bank.command("show", short_help="What a bank is, its alpha and beta.")(show)
     bank.command("compare", short_help="How far two banks are apart.")(compare)
+    bank.command("check", short_help="How banks go with scores, without labels.")(check_command)
     app.add_typer(bank, name="bank")
 
 

@@ -14,6 +14,14 @@ from transil.errors import TransilError
 from transil.files import read_json
 from transil.interop.score_files import correct_file
 
+Order = Annotated[
+    str | None,
+    typer.Option(
+        help="Where columns stand otherwise: the column (from 0) of each class in the order in "
+        "which they were learned, 3,0,2,1 or a JSON file."
+    ),
+]
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the command of this file."""
@@ -35,13 +43,7 @@ def correct(
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
-    order: Annotated[
-        str | None,
-        typer.Option(
-            help="Where columns stand otherwise: the column (from 0) of each class in the order in "
-            "which they were learned, 3,0,2,1 or a JSON file."
-        ),
-    ] = None,
+    order: Order = None,
     rescale: Rescale = False,
     keep: Annotated[
         str | None,
@@ -73,14 +75,14 @@ def correct(
             loaded,
             state,
             lambda fraction: update(fraction, "correcting"),
-            order=_read_order(order),
+            order=read_order_option(order),
             rescale=rescale,
             keep=keep.split(",") if keep else (),
         )
     say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
 
 
-def _read_order(text: str | None) -> list[int] | None:
+def read_order_option(text: str | None) -> list[int] | None:
     """What --order gives: numbers, or a JSON file of them."""
     if text is None:
         return None

@@ -2,6 +2,7 @@
 
 from transil.correction.adam import Adam, Authors, Paper
 from transil.correction.bank import Bank, Reference, Transfer
+from transil.correction.checks import BankCheck, check_bank
 from transil.correction.fitting import fit, fit_state
 from transil.correction.layers import (
     AdBiC,
@@ -32,6 +33,7 @@ __all__ = [
     "Adam",
     "Authors",
     "Bank",
+    "BankCheck",
     "BiC",
     "BiCAll",
     "BiCPast",
@@ -46,6 +48,7 @@ __all__ = [
     "ShippedBank",
     "Solver",
     "Transfer",
+    "check_bank",
     "correct_groups",
     "fit",
     "fit_state",

@@ -92,7 +92,7 @@ class Mismatch:
                 "not hold, rescaled or not"
             )
         if self.rescaled:
-            yield "if method and loss are the bank's, this may be ignored"
+            yield "if method and loss are the bank's, ignore this (transil bank check tells more)"
             return
         yield f"brought to their size it would predict {self.changed:.0%} of them otherwise"
         if self.apart:

@@ -41,6 +41,11 @@ class ShippedBank(NamedTuple):
         """The full name, which is that of the file without its ending."""
         return f"{self.method}-s{self.states}-{self.correction}-{self.solver}"
 
+    @property
+    def short_name(self) -> str:
+        """The shortest name that stands for it: METHOD-sSTATES for the default."""
+        return f"{self.method}-s{self.states}" if self.default else self.name
+
     def load(self) -> Bank:
         """Read the bank."""
         from importlib import resources

@@ -63,7 +63,7 @@ def correct_file(
     if source.suffix in TORCH and target.suffix in TORCH:
         scores: Any = load_tensor(source)  # in its own type
     else:
-        scores = _read(source)
+        scores = read_scores(source)
     how = how.of(scores, source)
     if target.suffix == ".npy":
         bank.check_kind(scores, str(source))
@@ -110,17 +110,20 @@ class _How:
 def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = None) -> Bank:
     """The bank at the scale of the scores (rows, columns) of a `.npy` or torch file, without labels."""
     source = Path(source)
-    if source.suffix not in (".npy", *TORCH):
-        raise TransilError(f"{source}: unknown kind of file; give .npy or {', '.join(TORCH)}")
-    scores = _read(source)
+    scores = read_scores(source)
     how = _How(bank, state).of(scores, source)
     bank.check_kind(scores, str(source))
     return _like(how, scores, source)
 
 
-def _read(source: Path) -> FloatArray:
-    """The array of a `.npy` or torch file."""
-    return load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+def read_scores(source: str | os.PathLike[str]) -> FloatArray:
+    """The scores of a `.npy` (a memory map) or torch file."""
+    source = Path(source)
+    if source.suffix not in (".npy", *TORCH):
+        raise TransilError(f"{source}: unknown kind of file; give .npy or {', '.join(TORCH)}")
+    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+    check_scores(scores, str(source))
+    return scores
 
 
 def _like(how: _How, scores: FloatArray, source: Path) -> Bank:

@@ -1,0 +1,106 @@
+"""The command that tells, without labels, how banks go with a file of scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from transil.cli.correct import Order, read_order_option
+from transil.cli.output import print_json, print_table, say
+from transil.cli.scores import Rescale
+from transil.correction.checks import BankCheck, check_bank, fitting_banks
+from transil.correction.shipped import load_bank
+from transil.errors import TransilError
+from transil.interop.score_files import read_scores
+
+
+def check_command(
+    source: Annotated[
+        Path, typer.Argument(help="Raw scores: .npy, or one tensor in a torch file.")
+    ],
+    state: Annotated[int, typer.Option(help="The model's state, from 1.")],
+    bank: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A bank (file or name); may be repeated. Else the default of each method."
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All shipped banks that fit, not only the defaults.")
+    ] = False,
+    order: Order = None,
+    rescale: Rescale = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """How banks go with scores, without labels: size, predictions changed, share of the newest group.
+
+    Size is how many times as much the scores spread as those of the references. Shares can be
+    judged only where classes come about equally often. Scores that pass may still be those of
+    another method: LwF's and FT+'s are of one size. Whether a bank helps, only labelled images
+    tell (transil evaluate).
+
+    \b
+    Examples:
+      transil bank check scores.npy --state 7
+      transil bank check scores.npy --state 7 --bank lucir-s10 --rescale
+      transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
+    """
+    scores = read_scores(source)
+    if every and bank:
+        raise TransilError("give --bank or --all, not both")
+    names = bank or [
+        item.short_name for item in fitting_banks(state, scores.shape[-1]) if every or item.default
+    ]
+    places = read_order_option(order)
+    found: dict[str, BankCheck] = {}
+    for name in names:
+        try:
+            found[name] = check_bank(load_bank(name), scores, state, order=places, rescale=rescale)
+        except TransilError as error:
+            raise TransilError(f"{source}, bank '{name}': {error}") from None
+    if as_json:
+        print_json([{"bank": name, **_facts(check)} for name, check in found.items()])
+        return
+    _print(source, found, rescale)
+
+
+def _facts(check: BankCheck) -> dict[str, Any]:
+    return {
+        "state": check.state,
+        "rows": check.rows,
+        "ratio": check.size.ratio if check.size else None,
+        "changed": check.changed,
+        "newest_before": check.newest_before,
+        "newest_after": check.newest_after,
+        "newest_fair": check.newest_fair,
+        "verdict": check.verdict,
+    }
+
+
+def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
+    rows = [
+        [
+            name,
+            f"{check.size.ratio:.2f}" if check.size else "-",
+            f"{check.changed:.1%}",
+            f"{check.newest_before:.1%}",
+            f"{check.newest_after:.1%}",
+        ]
+        for name, check in found.items()
+    ]
+    first = next(iter(found.values()))
+    say(
+        f"{source}: {first.rows:,} rows of state {first.state}"
+        + (", banks brought to their size" if rescaled else "")
+    )
+    print_table(None, ["bank", "size", "changed", "newest before", "after"], rows)
+    for name, check in found.items():
+        say(f"{name}: {check.verdict}")
+    say("size: spread of the scores over that of the references'; changed: share of predictions")
+    say(
+        f"newest: share predicted as newest group, which has {first.newest_fair:.1%} of the classes; "
+        "that is the right share only where classes come equally often"
+    )
+    say("whether a bank helps, only labelled images tell: transil evaluate")
