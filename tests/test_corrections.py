@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import UNEQUAL
+from support import UNEQUAL, unequal_store
 from transil import AdBiC, BiC, BiCAll, BiCPast, Schedule, ScoreStore, TransilError, fit
 from transil.correction import Pairs, correct_groups, get_correction, register_correction
 from transil.correction.layers import BLOCK, AdBiCCentred, Correction
@@ -76,7 +77,7 @@ def test_a_layer_does_what_the_bank_does(correction: Correction, dtype: torch.dt
         expected = bank.correct(scores, state)
         torch.testing.assert_close(layer(scores).float(), expected.float())
         assert layer(scores[0]).dtype == dtype
-        assert set(layer.state_dict()) == {"scale", "shift"}
+        assert set(layer.state_dict()) == {"scale", "shift", "_extra_state"}
         assert not list(layer.parameters())
         with pytest.raises(TransilError, match="scores of 1 columns, but this layer corrects"):
             layer(scores[:, :1])
@@ -86,6 +87,35 @@ def test_a_layer_does_what_the_bank_does(correction: Correction, dtype: torch.dt
     layer = bank.layer(state)
     whole = torch.compile(layer, backend="eager", fullgraph=True)
     torch.testing.assert_close(whole(scores), layer(scores))
+
+
+@pytest.mark.parametrize("correction", [AdBiC(), AdBiCCentred()])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_a_layer_is_scripted_and_traced(correction: Correction) -> None:
+    layer = replace(fit(unequal_store()), correction=correction).layer(3)
+    scores = torch.randn(4, 65)
+    scores[0, 2] = -torch.inf
+    scripted, traced = torch.jit.script(layer), torch.jit.trace(layer, scores)  # type: ignore[no-untyped-call]
+    for form in (scripted, traced, torch.export.export(layer, (scores,)).module()):
+        assert torch.equal(form(scores), layer(scores))
+    assert "isneginf" not in str(traced.inlined_graph)  # unknown to the older exporter to ONNX
+    half = scores.half()
+    assert torch.equal(scripted(half), layer(half))
+    with pytest.raises(torch.jit.Error, match="scores of 2 columns, but this layer corrects 65"):
+        scripted(scores[:, :2])
+
+
+def test_a_layer_refuses_the_state_dict_of_another_kind() -> None:
+    bank = fit(unequal_store())
+    plain, other = bank.layer(3), fit(unequal_store(1)).layer(3)
+    centred = replace(bank, correction=AdBiCCentred()).layer(3)
+    model = torch.nn.Sequential(torch.nn.Identity(), plain)
+    with pytest.raises(TransilError, match="is centred, and the layer is not centred; make the"):
+        model.load_state_dict({f"1.{k}": v for k, v in centred.state_dict().items()})
+    plain.load_state_dict(other.state_dict())
+    assert torch.equal(plain.shift, other.shift)
+    earlier = {k: v for k, v in other.state_dict().items() if k != "_extra_state"}
+    assert not any(plain.load_state_dict(earlier))
 
 
 def test_a_compiled_or_exported_model_may_correct_its_scores() -> None:

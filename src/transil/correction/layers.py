@@ -236,6 +236,8 @@ def correct_groups(
     if is_torch(scores):
         import torch
 
+        from transil.correction.torch_layer import affine
+
         dtype = torch.promote_types(scores.dtype, torch.float32)
         index = torch.as_tensor(column_group, device=scores.device)
         scale, shift = (
@@ -246,21 +248,6 @@ def correct_groups(
     work = np.promote_types(array.dtype, np.float32)
     by_column = [np.asarray(v, dtype=work)[column_group] for v in (alpha, beta)]
     return cast(Scores, _affine_in_blocks(array, by_column[0], by_column[1], out, centred))
-
-
-def affine(
-    scores: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor, centred: bool
-) -> torch.Tensor:
-    """`correct_groups` of tensors, with alpha and beta of each column: `scale`, `shift` (columns,)."""
-    import torch
-
-    corrected = scores * scale + shift
-    if centred:
-        finite = torch.isfinite(scores)
-        total = torch.where(finite, scores, 0.0).sum(-1, keepdim=True, dtype=scale.dtype)
-        mean = total / finite.sum(-1, keepdim=True).clamp(min=1)
-        corrected = corrected + mean * (1.0 - scale)
-    return torch.where(torch.isneginf(scores), scores, corrected).to(scores.dtype)
 
 
 def _affine_in_blocks(
