@@ -131,6 +131,10 @@ def test_wrong_state_is_told(bank: Bank) -> None:
         bank.correct(np.zeros((2, 60)), state=3)
     with pytest.raises(TransilError, match="states 1 to 5"):
         bank.correct(np.zeros((2, 60)), state=6)
+    for wrong in (True, np.True_, 2.0, "2"):
+        with pytest.raises(TransilError, match="a state is a whole number, from 1"):
+            bank.correct(np.zeros((2, 60)), state=wrong)  # type: ignore[arg-type]
+    assert bank.correct(np.zeros((2, 60)), state=np.int64(2)).shape == (2, 60)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])

@@ -85,6 +85,8 @@ def test_the_only_number_of_states_need_not_be_said(banks: Path) -> None:
         ("lwf-s5-bic", "lwf-s5-bic-newton"),
         ("lwf-s5-bic-authors", "lwf-s5-bic-authors"),
         ("lwf-s5-adbic-newton", "lwf-s5-adbic-newton"),
+        ("LwF-s10", "lwf-s10-adbic-newton"),
+        ("LWF-S5-BiC", "lwf-s5-bic-newton"),
     ],
 )
 def test_short_and_full_names(banks: Path, name: str, full: str) -> None:
@@ -140,8 +142,14 @@ def test_methods_and_corrections_with_hyphens(
         ("lwf-t", {"states": 5}, "no shipped bank has method 'lwf-t'; there are: ft+, lwf"),
         ("", {}, "no shipped bank has method ''"),
         ("lwf", {"states": 7}, "no shipped bank of lwf has states '7'; there are: 5, 10"),
-        ("lwf-s7", {}, "no shipped bank of lwf has states '7'; there are: 5, 10"),
+        ("lwf-s7", {}, "5, 10; for others fit one on references (transil fit, docs/correct-sc"),
+        (
+            "lwf-t-s5",
+            {},
+            "ft+, lwf; for others fit one on references (transil fit, docs/correct-sc",
+        ),
         ("lwf", {"states": "5"}, "states must be a whole number, not '5'"),
+        ("lwf", {"states": True}, "states must be a whole number, not True"),
         ("lwf-s5-x", {}, "of lwf-s5 has correction 'x'; there are: adbic, bic"),
         ("lwf-s10-bic", {}, "of lwf-s10 has correction 'bic'; there are: adbic"),
         (

@@ -187,10 +187,9 @@ class Schedule:
 
     def check_state(self, state: int) -> int:
         """`state` as an int where the schedule has it, else an error."""
-        try:
-            state = operator.index(state)
-        except TypeError:
-            raise TransilError(f"state {state!r}: a state is a whole number, from 1") from None
+        if isinstance(state, bool | np.bool_) or not hasattr(state, "__index__"):
+            raise TransilError(f"state {state!r}: a state is a whole number, from 1")
+        state = operator.index(state)
         if not 1 <= state <= self.states:
             raise TransilError(
                 f"state {state} does not exist; this schedule has the states 1 to {self.states}"

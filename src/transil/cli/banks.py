@@ -247,7 +247,7 @@ def list_command(
       transil bank list --json
     """
     found = []
-    there = shipped_banks()
+    beginning, there = beginning.lower(), shipped_banks()
     if there and not any(item.name.startswith(beginning) for item in there):
         methods = ", ".join(dict.fromkeys(item.method for item in there))
         raise TransilError(

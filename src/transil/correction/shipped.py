@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 DEFAULT = ("adbic", "newton")  # correction and solver of methods that the table does not name
 DEFAULTS_FILE = "defaults.json"
 
+# Pairs of another method or number of states do not do, so there is one thing left.
+_FIT = "; for others fit one on references (transil fit, docs/correct-scores.md)"
+REMEDY = {"method": _FIT, "states": _FIT}
+
 # The names of solvers hold no '-', those of methods and corrections may.
 _FILE = r"(.+)-s([1-9][0-9]{0,3})-(.+)-([^-]+)\.json"
 _NAME = r"(.+)-s([1-9][0-9]{0,3})(?:-(.+))?"
@@ -66,8 +70,8 @@ def load_bank(
     `load_bank("lwf", states=10)`, `load_bank("lwf-s10")` and `load_bank("lwf-s10-adbic-newton")`
     find a shipped one. What is not said is taken as: the only number of states there is, and the
     method's default correction and solver; 'adbic' where that correction has no bank of the solver
-    that is named. A text that ends in .json, holds a path separator or names a
-    file that exists is a file, and so is every `Path`: `load_bank("lucir-s10.json")`.
+    that is named. Upper and lower case are alike. A text that ends in .json, holds a path separator
+    or names a file that exists is a file, and so is every `Path`: `load_bank("lucir-s10.json")`.
     """
     if isinstance(bank, str) and not _is_file(bank):
         return find_shipped(bank, states=states, correction=correction, solver=solver).load()
@@ -105,7 +109,7 @@ def find_shipped(
             f"bank '{name}': no such file, and this transil ships no banks; give a bank file"
         )
     given = {"states": _whole(states), "correction": correction, "solver": solver}
-    asked = _read_name(name)
+    asked = _read_name(name.lower())
     for what, value in given.items():
         if value is not None and asked.get(what) is not None:
             raise TransilError(f"bank '{name}': the name says its {what}; do not give it again")
@@ -185,14 +189,13 @@ def _with(banks: list[ShippedBank], what: str, value: Any, lead: str) -> list[Sh
     found = [bank for bank in banks if getattr(bank, what) == value]
     if not found:
         known = ", ".join(str(v) for v in sorted({getattr(bank, what) for bank in banks}))
-        raise TransilError(f"{lead} has {what} '{value}'; there are: {known}")
+        raise TransilError(f"{lead} has {what} '{value}'; there are: {known}{REMEDY.get(what, '')}")
     return found
 
 
 def _whole(states: Any) -> int | None:
     if states is None:
         return None
-    try:
-        return operator.index(states)
-    except TypeError:
-        raise TransilError(f"states must be a whole number, not {states!r}") from None
+    if isinstance(states, bool) or not hasattr(states, "__index__"):
+        raise TransilError(f"states must be a whole number, not {states!r}")
+    return operator.index(states)
