@@ -66,6 +66,15 @@ def test_the_issue_of_the_user(work: Path) -> None:
         assert f"{100 * metrics.average_incremental_accuracy:.2f}" in text
         assert f"{100 * metrics.states[3].group_accuracy[2]:.1f}" in text
     assert max(len(line) for line in text.splitlines()) <= 80
+    images = target.get("test", 5)
+    newest = images.columns >= target.schedule.group_columns(5).start
+    forms = (images.scores, bank.correct(images.scores, 5))
+    for name, which in (("the newest group", newest), ("the groups before", ~newest)):
+        before, after = (
+            100 * (form.argmax(axis=1) == images.columns)[which].mean() for form in forms
+        )
+        row = next(x for x in text.splitlines() if f"accuracy of {name}, last state" in x)
+        assert row.split()[-3:] == [f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}"]
 
     data = json.loads(ok("evaluate", work / "target", "--bank", work / "bank.json", "--json"))
     assert data["raw"] == raw.to_json()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import warnings
 from pathlib import Path
@@ -26,7 +27,7 @@ from transil.correction.shipped import load_bank
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.gains import Gain, gains
-from transil.metrics import Metrics
+from transil.metrics import Metrics, StateMetrics
 from transil.registry import nearest
 from transil.scores import ScoreStore
 
@@ -410,7 +411,16 @@ def _values(metrics: Metrics, topk: int) -> dict[str, float]:
         "forgetting": metrics.forgetting,
         "calibration error, last state": last.calibration_error,
         "share predicted as newest group, last state": last.prediction_share[-1],
+        "accuracy of the newest group, last state": last.group_accuracy[-1],
+        "accuracy of the groups before, last state": _older(last),
     }
+
+
+def _older(state: StateMetrics) -> float:
+    """The accuracy over all images of past groups; NaN where there are none."""
+    share = state.image_share[-1]
+    newest = state.group_accuracy[-1] * share if share else 0.0
+    return (state.accuracy - newest) / (1.0 - share) if share < 1.0 else math.nan
 
 
 def _summary(raw: Metrics, corrected: Metrics | None, topk: int) -> tuple[list[str], Any]:
