@@ -293,3 +293,31 @@ def test_logarithms_of_half_precision_are_recognised() -> None:
     distances = -torch.cdist(means.repeat(3, 1) + 0.1, 8 * means).square()  # a nearest-mean head
     for factor in (1.0, 0.1, 0.01):
         assert probabilities((factor * distances).bfloat16().float()) is None
+
+
+@pytest.mark.parametrize("form", ["float64", "float32", "float16", "rounded"])
+def test_probabilities_in_per_cent_are_recognised(form: str) -> None:
+    percent = 100.0 * changed(1, softmax=True).get("test", 3).scores
+    given = percent.round(1) if form == "rounded" else percent.astype(form)
+    assert probabilities(given) == "probabilities times 100"
+    bank = fit(changed(1), correction="adbic-centred")
+    for kind in (np.asarray, torch.from_numpy):
+        with pytest.raises(TransilError, match="state 3: these are probabilities times 100, and"):
+            bank.correct(kind(given), 3)
+    assert probabilities(given[:15]) is None  # a few sums may be alike by chance
+
+
+def test_raw_scores_are_not_taken_for_probabilities_in_per_cent() -> None:
+    random = np.random.default_rng(0)
+    normal = random.normal(2.0, 3.0, (64, 12))
+    rows = random.permuted(np.tile(np.eye(12) * 10, (6, 1)), axis=1)[:64]
+    for given in (
+        np.maximum(normal, 0.0),
+        np.abs(normal).round(1),
+        normal + 1e5,  # sums that hardly differ, as the scores themselves
+        np.tile(np.abs(normal[:1]), (64, 1)),
+        np.ones((64, 12)),
+        rows,
+        changed(1).get("test", 3).scores,
+    ):
+        assert probabilities(given) is None

@@ -69,7 +69,8 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     """'probabilities', 'log-probabilities' or 'scores less ...' where rows (n, columns) surely are such.
 
     Two columns, or rows of nothing but 0 and 1, may be anything. One row of raw scores may add up
-    to about 1 by chance, many do not: of many, rounded ones are recognised, too.
+    to about 1 by chance, many do not: of many, rounded ones are recognised, too, and those in per
+    cent ('probabilities times 100').
     """
     some = scores[:KIND_ROWS]
     rows = np.asarray(some.detach().double() if is_torch(some) else some, dtype=np.float64)
@@ -94,9 +95,29 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     for kind, one in sums.items():
         if signs[kind] and np.abs(one - 1.0).max() < within[kind]:
             return kind
+    if many and rows.min() >= 0 and (total := _common_sum(rows, near, off, share)):
+        return f"probabilities times {total:.3g}"
     if many and (rows.max(axis=1) == 0).all() and rows.any():  # a softmax on its way
         return "scores less the highest of their row"
     return None
+
+
+def _common_sum(rows: Float64Array, near: float, off: float, share: float) -> float | None:
+    """What all rows (n, columns) of numbers from 0 add up to, where that is no accident.
+
+    It may be one where rows are alike, or where all but one number of each is 0. And it is nothing
+    where numbers hardly differ: sums then do not, either. So they must differ less than those of
+    independent numbers would.
+    """
+    sums = rows.sum(axis=1)
+    total = float(np.median(sums))
+    if total <= 0 or (rows == rows[0]).all() or not ((rows > 0) & (rows < 0.9 * total)).any():
+        return None
+    # Errors of rounding mostly cancel each other.
+    rounded = 4.0 * off * math.sqrt(rows.shape[1]) / total
+    within = total * max(0.1 * near, min(0.05, rounded + 2.0 * share))
+    within = min(within, 0.2 * float(rows.std()) * math.sqrt(rows.shape[1]))
+    return total if np.abs(sums - total).max() < within else None
 
 
 def _rounding(rows: Float64Array) -> tuple[float, float]:
@@ -121,7 +142,7 @@ def check_raw(
     centred. `why` says what raw scores are needed for.
     """
     found = probabilities(scores)
-    if found is None or (found != "probabilities" and centred):
+    if found is None or (centred and not found.startswith("probabilities")):
         return
     raise TransilError(
         f"{where}: these are {found}, and {why}; give it the scores before softmax or sigmoid"

@@ -113,7 +113,7 @@ def import_scores(
     for split, state in store if kind == "logit" else ():
         found = probabilities(store.get(split, state).scores)
         if found:
-            known = "probability" if found == "probabilities" else "log-probability"
+            known = "probability" if found.startswith("prob") else "log-probability"
             raise TransilError(
                 f"{source}: the scores of split '{split}', state {state}, are {found}; import raw "
                 f"scores, or name what they are with --kind {known}"
