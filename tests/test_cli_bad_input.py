@@ -333,7 +333,7 @@ def test_outputs_that_cannot_be_written(work: Path) -> None:
         "bank.json",
         "-o",
         "x.txt",
-        says=["x.txt: unknown kind of file"],
+        says=["x.txt: scores of scores.npy are written as .npy, .pt"],
     )
 
 

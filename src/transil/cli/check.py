@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from transil.cli.correct import Order, read_order_option
+from transil.cli.correct import Key, Order, read_order_option
 from transil.cli.output import print_json, print_table, say
 from transil.cli.scores import Rescale
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
@@ -18,7 +18,7 @@ from transil.interop.score_files import read_scores
 
 def check_command(
     source: Annotated[
-        Path, typer.Argument(help="Raw scores: .npy, or one tensor in a torch file.")
+        Path, typer.Argument(help="Raw scores: .npy, .npz, a torch or safetensors file.")
     ],
     state: Annotated[int, typer.Option(help="The model's state, from 1.")],
     bank: Annotated[
@@ -31,6 +31,7 @@ def check_command(
         bool, typer.Option("--all", help="All shipped banks that fit, not only the defaults.")
     ] = False,
     order: Order = None,
+    key: Key = None,
     rescale: Rescale = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
@@ -47,7 +48,7 @@ def check_command(
       transil bank check scores.npy --state 7 --bank lucir-s10 --rescale
       transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
     """
-    scores = read_scores(source)
+    scores = read_scores(source, key)
     if every and bank:
         raise TransilError("give --bank or --all, not both")
     names = bank or [

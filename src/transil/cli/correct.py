@@ -21,6 +21,12 @@ Order = Annotated[
         "which they were learned, 3,0,2,1 or a JSON file."
     ),
 ]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        help="Which array is the scores, where a file holds several; in Parquet, the column of lists."
+    ),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,13 +38,17 @@ def correct(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Scores: .npy, one tensor in a torch file, or a table (.csv, .parquet)."
+            help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet)."
         ),
     ],
     bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Where to write: of the same kind, or .npy as .pt."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Where to write: .npy or .pt; a table where the scores are in one.",
+        ),
     ],
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
@@ -49,6 +59,7 @@ def correct(
         str | None,
         typer.Option(help="Columns of a table that are numbers and no scores: id,label."),
     ] = None,
+    key: Key = None,
 ) -> None:
     """Correct the scores of one model: rows are images, columns the classes seen so far.
 
@@ -61,6 +72,7 @@ def correct(
     Examples:
       transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
       transil correct logits.pt --bank bank.json -o corrected.pt
+      transil correct outputs.pt --key logits --bank bank.json -o corrected.pt
       transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
@@ -78,6 +90,7 @@ def correct(
             order=read_order_option(order),
             rescale=rescale,
             keep=keep.split(",") if keep else (),
+            key=key,
         )
     say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
 

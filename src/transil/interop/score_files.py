@@ -18,12 +18,11 @@ from transil.correction.scales import some_rows
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
-from transil.interop.numpy_files import load_array
+from transil.interop.named import ARRAYS, TORCH, load_named
 from transil.interop.tables import TABLES, check_table, read_table, write_table
-from transil.interop.torch_files import load_tensor
 from transil.schedule import IntArray
 
-TORCH = (".pt", ".pth", ".ckpt")
+WRITTEN = (".npy", *TORCH)
 SOME_ROWS = 1024  # tell the state of scores that may be larger than memory
 
 
@@ -37,33 +36,33 @@ def correct_file(
     order: OrderLike | None = None,
     rescale: bool = False,
     keep: Sequence[str] = (),
+    key: str | None = None,
 ) -> tuple[int, int]:
     """Correct a file of scores (rows, columns) into another; returns (state, rows).
 
     `.npy` is read through a memory map and written block by block, so that memory stays small;
-    torch files hold one tensor and are read with the safe loader. In tables all columns of numbers
-    are scores, but for those that `keep` names. The ending of `target` says what is written.
-    `order` and `rescale` are those of `Bank.correct`.
+    torch files are read with the safe loader. Of several arrays in a file, `key` names the scores.
+    In tables all columns of numbers are scores, but for those that `keep` names, or one column of
+    lists is, which `key` names. The ending of `target` says what is written. `order` and `rescale`
+    are those of `Bank.correct`.
     """
     source, target = Path(source), Path(target)
-    for path in (source, target):
-        if path.suffix not in (".npy", *TORCH, *TABLES):
-            raise TransilError(
-                f"{path}: unknown kind of file; scores are .npy, torch files ({', '.join(TORCH)}) or "
-                f"tables ({', '.join(TABLES)})"
-            )
-    if (source.suffix in TABLES) != (target.suffix in TABLES):
-        kinds = TABLES if source.suffix in TABLES else (".npy", *TORCH)
+    if source.suffix not in (*ARRAYS, *TABLES):
+        raise TransilError(
+            f"{source}: unknown kind of file; scores are arrays ({', '.join(ARRAYS)}) or tables "
+            f"({', '.join(TABLES)})"
+        )
+    kinds = TABLES if source.suffix in TABLES else WRITTEN
+    if target.suffix not in kinds:
         raise TransilError(f"{target}: scores of {source} are written as {', '.join(kinds)}")
     how = _How(bank, state, order, rescale)
     if source.suffix in TABLES:
-        return _correct_table(source, target, how, keep)
+        return _correct_table(source, target, how, keep, key)
     if keep:
         raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
-    if source.suffix in TORCH and target.suffix in TORCH:
-        scores: Any = load_tensor(source)  # in its own type
-    else:
-        scores = read_scores(source)
+    scores = load_named(source, key)
+    if target.suffix == ".npy":
+        scores = _as_array(scores)
     how = how.of(scores, source)
     if target.suffix == ".npy":
         bank.check_kind(scores, str(source))
@@ -108,7 +107,7 @@ class _How:
 
 
 def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = None) -> Bank:
-    """The bank at the scale of the scores (rows, columns) of a `.npy` or torch file, without labels."""
+    """The bank at the scale of the scores (rows, columns) of a file of arrays, without labels."""
     source = Path(source)
     scores = read_scores(source)
     how = _How(bank, state).of(scores, source)
@@ -116,14 +115,16 @@ def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = No
     return _like(how, scores, source)
 
 
-def read_scores(source: str | os.PathLike[str]) -> FloatArray:
-    """The scores of a `.npy` (a memory map) or torch file."""
-    source = Path(source)
-    if source.suffix not in (".npy", *TORCH):
-        raise TransilError(f"{source}: unknown kind of file; give .npy or {', '.join(TORCH)}")
-    scores = load_array(source) if source.suffix == ".npy" else to_numpy(load_tensor(source))
+def read_scores(source: str | os.PathLike[str], key: str | None = None) -> FloatArray:
+    """The scores of a file of arrays; those of a `.npy` file are a memory map."""
+    scores = _as_array(load_named(Path(source), key))
     check_scores(scores, str(source))
     return scores
+
+
+def _as_array(scores: Any) -> FloatArray:
+    """A tensor as an array; an array as it is, which may be a map of more than fits in memory."""
+    return to_numpy(scores) if is_torch(scores) else scores
 
 
 def _like(how: _How, scores: FloatArray, source: Path) -> Bank:
@@ -133,8 +134,10 @@ def _like(how: _How, scores: FloatArray, source: Path) -> Bank:
         raise TransilError(f"{source}: {error}") from None
 
 
-def _correct_table(source: Path, target: Path, how: _How, keep: Sequence[str]) -> tuple[int, int]:
-    table, schedule = read_table(source, keep), how.bank.schedule
+def _correct_table(
+    source: Path, target: Path, how: _How, keep: Sequence[str], key: str | None
+) -> tuple[int, int]:
+    table, schedule = read_table(source, keep, key), how.bank.schedule
     sizes = schedule.seen if how.state is None else [schedule.columns(how.state)]
     check_table(table, source, sizes)
     scores = table.scores

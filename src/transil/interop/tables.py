@@ -23,17 +23,26 @@ TABLES = (".csv", ".tsv", ".parquet")
 class Table:
     """A table of a file. `columns` are those with scores, in learning order; others stay as they are.
 
-    In CSV those are kept as the texts they are: '007' is no number.
+    In CSV those are kept as the texts they are: '007' is no number. `listed`: there is one such
+    column, and each of its cells holds all scores of a row.
     """
 
     data: Any  # pyarrow.Table
     columns: tuple[int, ...]
     header: bool = True
     delimiter: str = ","
+    listed: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many scores a row has."""
+        return self.scores.shape[1] if self.listed else len(self.columns)
 
     @property
     def scores(self) -> FloatArray:
         """The scores, (rows, columns); an empty cell is NaN."""
+        if self.listed:
+            return _from_lists(self.data.column(self.columns[0]))
         cells = [self.data.column(i) for i in self.columns]
         texts = [_arrow().types.is_string(column.type) for column in cells]
         parts = [_numbers(c) if text else c for c, text in zip(cells, texts, strict=True)]
@@ -43,6 +52,10 @@ class Table:
     def with_scores(self, scores: FloatArray) -> Table:
         """The same table with other scores."""
         data = self.data
+        if self.listed:
+            (i,) = self.columns
+            lists = _to_lists(scores, data.schema.field(i).type)
+            return replace(self, data=data.set_column(i, data.column_names[i], lists))
         for place, i in enumerate(self.columns):
             data = data.set_column(
                 i, data.column_names[i], [np.ascontiguousarray(scores[:, place])]
@@ -50,11 +63,11 @@ class Table:
         return replace(self, data=data)
 
 
-def read_table(path: Path, keep: Sequence[str] = ()) -> Table:
+def read_table(path: Path, keep: Sequence[str] = (), key: str | None = None) -> Table:
     """Read a table; its scores are all columns of numbers, but for those that `keep` names.
 
-    A column without a name, as the index that pandas writes, is kept as well. The columns of a table
-    without a header are called 1, 2, ...
+    Or they are the lists of the column that `key` names. A column without a name, as the index
+    that pandas writes, is kept as well. The columns of a table without a header are called 1, 2, ...
     """
     with _errors(path):
         table = _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
@@ -62,6 +75,8 @@ def read_table(path: Path, keep: Sequence[str] = ()) -> Table:
     for name in keep:
         if name not in names:
             raise TransilError(f"{path}: no column '{name}' to keep; {nearest(name, names)}")
+    if key is not None:
+        return _with_lists(table, path, key)
     kept = {*keep, ""}
     return replace(table, columns=tuple(i for i in table.columns if names[i] not in kept))
 
@@ -80,10 +95,21 @@ def write_table(path: Path, table: Table) -> None:
 
 def check_table(table: Table, path: Path, sizes: Sequence[int]) -> None:
     """An error where a table does not have the columns of one of the `sizes`, or a hole in them."""
-    found, names = len(table.columns), table.data.column_names
+    found, names = table.width, table.data.column_names
     if not table.data.num_rows:
         raise TransilError(f"{path}: a table without rows")
+    if table.listed and found not in sizes:
+        raise TransilError(
+            f"{path}: lists of {found} scores, but a model has {_listed(sizes)} classes; check the "
+            "state or the bank"
+        )
     if found not in sizes:
+        lists = [f.name for f in table.data.schema if _is_list(f.type)]
+        if len(lists) == 1:
+            raise TransilError(
+                f"{path}: {found} columns of numbers, but a model has {_listed(sizes)} classes; "
+                f"'{lists[0]}' holds lists: where they are the scores, say --key {lists[0]}"
+            )
         others = [name for i, name in enumerate(names) if i not in table.columns]
         shown = [f"{found} columns of numbers"]
         if table.columns:
@@ -108,6 +134,56 @@ def _read_parquet(path: Path) -> Table:
         i for i, field in enumerate(data.schema) if any(test(field.type) for test in is_number)
     ]
     return Table(data, tuple(columns))
+
+
+def _with_lists(table: Table, path: Path, key: str) -> Table:
+    """The table with its scores in the lists of one column; an error where they are none."""
+    names, lists = table.data.column_names, [f.name for f in table.data.schema if _is_list(f.type)]
+    if not lists:
+        raise TransilError(
+            f"{path}: --key {key} names a column of lists of numbers, which Parquet may have; here "
+            "is none"
+        )
+    if key not in lists:
+        raise TransilError(f"{path}: no column '{key}' of lists of numbers; {nearest(key, lists)}")
+    place = names.index(key)
+    lengths = _arrow().compute.list_value_length(table.data.column(place)).to_pylist()
+    for row, length in enumerate(lengths):
+        if not length or length != lengths[0]:
+            raise TransilError(
+                f"{path}: '{key}' has {length or 'no'} scores in row {row} (counted from 0) and "
+                f"{lengths[0] or 'none'} in the first; all rows have the scores of one model"
+            )
+    return replace(table, columns=(place,), listed=True)
+
+
+def _is_list(kind: Any) -> bool:
+    types = _arrow().types
+    forms = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(form(kind) for form in forms) and (
+        types.is_floating(kind.value_type) or types.is_integer(kind.value_type)
+    )
+
+
+def _from_lists(column: Any) -> FloatArray:
+    """The lists of a column, which have one length, as (rows, columns); an empty cell is NaN."""
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    made = np.concatenate(parts) if parts else np.empty(0)
+    made = made.reshape(len(column), -1) if len(column) else np.empty((0, 0))
+    return made if np.issubdtype(made.dtype, np.floating) else made.astype(np.float64)
+
+
+def _to_lists(scores: FloatArray, kind: Any) -> Any:
+    """Scores (rows, columns) as a column of lists of that kind."""
+    arrow = _arrow()
+    rows, width = scores.shape
+    values = arrow.array(np.ascontiguousarray(scores).reshape(-1))
+    if arrow.types.is_fixed_size_list(kind):
+        return arrow.FixedSizeListArray.from_arrays(values, width)
+    large = arrow.types.is_large_list(kind)
+    form = arrow.LargeListArray if large else arrow.ListArray
+    starts = np.arange(0, (rows + 1) * width, width, dtype=np.int64 if large else np.int32)
+    return form.from_arrays(starts, values)
 
 
 def _read_text(path: Path) -> Table:
