@@ -52,7 +52,7 @@ def transfer(
     - `mean` (the paper, Sec. 3.3) and `median` over references, for each state and group;
     - `single`: the pairs of the one called `reference`;
     - `oracle`: for each state the reference that is best on the target's own test labels
-      (`target`, `split`). It looks at what it is judged by: an upper bound, not a method.
+      (`target`, `split`). It looks at what it is judged by: an upper bound over single references.
     """
     bank = merge([banks] if isinstance(banks, Bank) else banks)
     if how not in get_args(How):
