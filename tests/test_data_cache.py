@@ -17,7 +17,7 @@ from image_files import make_folder, picture, pixels
 from transil import TransilError
 from transil.data import cache as cache_module
 from transil.data import open_images
-from transil.data.cache import default_cache_dir
+from transil.data.cache import convert, default_cache_dir
 from transil.data.entries import Entry, clear, entry_paths, open_entry
 from transil.data.sources.folder import FolderSource
 
@@ -55,6 +55,39 @@ def test_key_follows_content_size_and_rule(tmp_path: Path) -> None:
     changed = open_images(root, cache_dir=folder)
     assert len(entry_paths(folder)) == 5
     np.testing.assert_array_equal(changed.splits["train"].pixels[0], pixels(99))
+
+
+def test_images_are_the_same_wherever_they_lie(tmp_path: Path) -> None:
+    root, folder = make_folder(tmp_path / "set"), tmp_path / "c"
+    first = open_images(root, cache_dir=folder)
+    moved = root.rename(tmp_path / "other")
+    for path in moved.rglob("*.png"):
+        os.utime(path, ns=(1, 1))
+    again = open_images(moved, cache_dir=folder)
+    assert (again.fingerprint, again.name) == (first.fingerprint, "other")
+    assert again.stamp != first.stamp
+    converted = convert(FolderSource(moved), tmp_path / "made", size=None, rule="crop")
+    assert (converted.fingerprint, converted.stamp) == (first.fingerprint, again.stamp)
+    (moved / "train/class0").rename(moved / "train/class00")
+    (moved / "test/class0").rename(moved / "test/class00")
+    assert open_images(moved, cache_dir=folder).fingerprint != first.fingerprint
+    picture(99).save(moved / "test/class00/000.png")
+    assert open_images(moved, size=8, cache_dir=folder).fingerprint != first.fingerprint
+
+
+def test_entries_of_early_versions_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, folder = make_folder(tmp_path / "set"), tmp_path / "c"
+    images = open_images(root, cache_dir=folder)
+    meta = _only(folder) / "meta.json"
+    data = json.loads(meta.read_text())
+    stamp = data.pop("stamp")
+    meta.write_text(json.dumps({**data, "fingerprint": stamp}))
+    monkeypatch.setattr("transil.data.cache.decode", None)  # would fail if it were called
+    again = open_images(root, cache_dir=folder)
+    assert (again.fingerprint, again.stamp) == (images.fingerprint, stamp)
+    assert images.fingerprint != stamp == FolderSource(root).stamp()
 
 
 def test_a_cache_that_was_cut_or_altered_is_built_again(tmp_path: Path) -> None:
@@ -250,10 +283,10 @@ def test_memory_of_a_large_folder_grows_slowly(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             for i in range(count // 4):
                 (folder / f"a_rather_long_file_name_{i:08d}.png").touch()
-        FolderSource(root).fingerprint()  # Python's own table of names may grow: not counted
+        FolderSource(root).stamp()  # Python's own table of names may grow: not counted
         tracemalloc.start()
         source = FolderSource(root)
-        source.fingerprint()
+        source.stamp()
         costs[count] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert len(source.labels["train"]) == count

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from image_files import images_in_memory
 from support import run_transil
 from test_experiment import SMALL, plan_of, recipe
 from transil import ScoreStore, load_bank, plugins
 from transil.cli.app import run
 from transil.correction.registry import CORRECTIONS
 from transil.errors import TransilError
-from transil.experiment.plan import make_plan
+from transil.experiment.plan import make_plan, run_place
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Results
+from transil.files import digest
 from transil.methods import METHODS
 
 OWN = '''
@@ -193,3 +197,21 @@ def test_a_damaged_run_costs_no_other(
     assert ("d", "transfer", "a") in kinds
     assert {target for target, *_ in kinds} == {"d"}
     assert [joint.target for joint in found.joints] == ["c"]
+
+
+def test_runs_on_image_files_keep_their_names(tmp_path: Path) -> None:
+    images = images_in_memory()
+    early, moved = replace(images, stamp="here"), replace(images, stamp="there")
+    key: dict[str, Any] = {"seed": 0, "data": {"path": "", "root": "here"}}
+    elsewhere = {"seed": 0, "data": {"path": "", "root": "there"}}
+    place = run_place(tmp_path, "a-", key, early)
+    assert place == run_place(tmp_path, "a-", elsewhere, moved)
+    assert place != run_place(tmp_path, "a-", key, replace(early, fingerprint="others"))
+    old = tmp_path / f"a-{digest([key, 'here'])[:8]}"
+    old.mkdir()
+    (old / "run.json").touch()
+    assert run_place(tmp_path, "a-", key, early) == old  # of an early version
+    assert run_place(tmp_path, "a-", elsewhere, moved) == place
+    key["data"]["root"] = None
+    named = run_place(tmp_path, "a-", key, replace(images, stamp=images.fingerprint)).name
+    assert named == f"a-{digest([key, images.fingerprint])[:8]}"  # as it always was

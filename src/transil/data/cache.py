@@ -13,14 +13,22 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from transil.data.decode import Rule, UnreadableImage, decode
-from transil.data.entries import FORMAT, META, VERSION, open_entry
+from transil.data.entries import (
+    FORMAT,
+    META,
+    VERSION,
+    Entry,
+    EntrySplit,
+    content_of,
+    open_entry,
+)
 from transil.data.images import Images
 from transil.data.source import Item, Pixels, Source
 from transil.errors import TransilError
@@ -55,10 +63,10 @@ def cached_images(
 ) -> Images:
     """The decoded images of a source, from the cache or into it."""
     folder = cache_dir or default_cache_dir()
-    fingerprint = source.fingerprint()
+    stamp = source.stamp()
 
     def place(size: int | None) -> Path:
-        key = digest([VERSION, fingerprint, size, rule, skip_bad])[:16]
+        key = digest([VERSION, stamp, size, rule, skip_bad])[:16]
         return folder / f"{plain_name(source.name)[:40]}-{size or 'native'}-{key}"
 
     path = place(size)
@@ -66,23 +74,29 @@ def cached_images(
         folder.mkdir(parents=True, exist_ok=True)
     entry = open_entry(path)  # no lock to read: a cache may lie on a read-only disk
     if entry is not None:
-        return entry.images()
+        return _images(entry, source, stamp)
     if size is not None:  # images that have this size anyway may be there as they are
         entry = open_entry(place(None))
         if entry is not None and entry.size == size:
-            return entry.images()
+            return _images(entry, source, stamp)
     with locked(folder / f".{path.name}.lock"):
         entry = open_entry(path)
         if entry is None:
             # What is there was cut short or altered, or its build was killed: make it again.
             for old in (path, *folder.glob(f".{path.name}.*.tmp")):
                 shutil.rmtree(old, ignore_errors=True)
-            work = _Build(source, fingerprint, size, rule, skip_bad)
+            work = _Build(source, stamp, size, rule, skip_bad)
             work.into(path, progress or _silent)
             entry = open_entry(path)
     if entry is None:
         raise TransilError(f"{path}: the cache entry was changed while it was opened; try again")
-    return entry.images()
+    return _images(entry, source, stamp)
+
+
+def _images(entry: Entry, source: Source, stamp: str) -> Images:
+    """The images of an entry, which a transil of before may have written."""
+    known = stamp if source.by_content else content_of(entry.class_names, entry.splits)
+    return replace(entry, fingerprint=known, stamp=stamp).images()
 
 
 def _silent(done: int, total: int) -> None:
@@ -103,7 +117,7 @@ def convert(
         raise TransilError(f"cannot write {path}: it exists; choose another folder or delete it")
     with told(f"cannot write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    build = _Build(source, source.fingerprint(), size, rule, skip_bad)
+    build = _Build(source, source.stamp(), size, rule, skip_bad)
     build.into(path, progress or _silent)
     return open_converted(path)
 
@@ -123,7 +137,7 @@ class _Build:
     """What is decoded, and how."""
 
     source: Source
-    fingerprint: str
+    stamp: str
     size: int | None
     rule: Rule
     skip_bad: bool
@@ -170,15 +184,18 @@ class _Build:
     def _meta(self, writers: dict[str, _SplitWriter], size: int | None) -> dict[str, Any]:
         test = writers["test"].hashes if "test" in writers else []
         train = set(writers["train"].hashes)
+        names = list(self.source.class_names)
+        splits = {split: writer.meta() for split, writer in writers.items()}
         return {
             "format": FORMAT,
             "version": VERSION,
             "name": self.source.name,
-            "class_names": list(self.source.class_names),
-            "fingerprint": self.fingerprint,
+            "class_names": names,
+            "fingerprint": self.stamp if self.source.by_content else content_of(names, splits),
+            "stamp": self.stamp,
             "size": size,
             "rule": self.rule,
-            "splits": {split: writer.meta() for split, writer in writers.items()},
+            "splits": {split: asdict(made) for split, made in splits.items()},
             "skipped": [what for writer in writers.values() for what in writer.skipped],
             "duplicates": sum(image in train for image in test),
         }
@@ -261,15 +278,11 @@ class _SplitWriter:
         self.hashes.append(hashlib.blake2b(raw, digest_size=12).digest())
         self.kept.append(row)
 
-    def meta(self) -> dict[str, Any]:
+    def meta(self) -> EntrySplit:
         """What `meta.json` keeps of the split."""
-        shape = [len(self.kept), *self.shape]
-        return {
-            "shape": shape,
-            "bytes": int(np.prod(shape)),
-            "sha256": self.checksum.hexdigest(),
-            "labels_sha256": self.labels_checksum,
-        }
+        shape = (len(self.kept), *self.shape)
+        size = int(np.prod(shape))
+        return EntrySplit(shape, size, self.checksum.hexdigest(), self.labels_checksum)
 
     def save_labels(self, labels: IntArray) -> None:
         """Write the labels of the images that were kept."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from transil.data.images import Images, ImageSplit
 from transil.data.source import Pixels
 from transil.errors import TransilError
-from transil.files import read_json, sha256, told
+from transil.files import digest, read_json, sha256, told
 from transil.schedule import IntArray
 
 FORMAT, VERSION = "transil-images", 1
@@ -29,7 +30,7 @@ VERIFY_BYTES = 1 << 30
 class EntrySplit:
     """What `meta.json` says of one split."""
 
-    shape: tuple[int, int, int, int]
+    shape: tuple[int, ...]
     bytes: int
     sha256: str
     labels_sha256: str
@@ -45,6 +46,11 @@ class EntrySplit:
         return cls(tuple(shape), data["bytes"], str(data["sha256"]), str(data["labels_sha256"]))
 
 
+def content_of(class_names: Sequence[str], splits: Mapping[str, EntrySplit]) -> str:
+    """What tells decoded images: their pixels, labels and class names, wherever they come from."""
+    return digest(["images", list(class_names), {n: asdict(s) for n, s in splits.items()}])
+
+
 @dataclass(frozen=True)
 class Entry:
     """One folder of decoded images."""
@@ -53,6 +59,7 @@ class Entry:
     name: str
     class_names: tuple[str, ...]
     fingerprint: str
+    stamp: str
     splits: dict[str, EntrySplit]
     skipped: tuple[str, ...]
     duplicates: int
@@ -63,7 +70,8 @@ class Entry:
         data = read_json(path / META)
         if data["format"] != FORMAT or data["version"] != VERSION or "train" not in data["splits"]:
             raise ValueError("another format")
-        texts = [data["name"], data["fingerprint"], *data["class_names"], *data["skipped"]]
+        stamp = data.get("stamp", data["fingerprint"])  # early versions had one for both
+        texts = [data["name"], data["fingerprint"], stamp, *data["class_names"], *data["skipped"]]
         lists = (data["class_names"], data["skipped"])
         if not all(isinstance(text, str) for text in texts) or type(data["duplicates"]) is not int:
             raise ValueError("values")
@@ -74,6 +82,7 @@ class Entry:
             data["name"],
             tuple(data["class_names"]),
             data["fingerprint"],
+            stamp,
             {str(name): EntrySplit.read(split) for name, split in data["splits"].items()},
             tuple(data["skipped"]),
             data["duplicates"],
@@ -111,7 +120,13 @@ class Entry:
             pixels: Pixels = np.asarray(mapped)
             splits[name] = ImageSplit(pixels, self.labels(name))
         return Images(
-            self.name, self.class_names, splits, self.fingerprint, self.skipped, self.duplicates
+            self.name,
+            self.class_names,
+            splits,
+            self.fingerprint,
+            self.skipped,
+            self.duplicates,
+            self.stamp,
         )
 
     def labels(self, split: str) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -39,14 +39,19 @@ class Source(ABC):
     name: str
     class_names: tuple[str, ...]
     labels: Mapping[str, IntArray]
+    # Whether the stamp knows what is in all files, wherever they lie.
+    by_content: bool = True
 
     @abstractmethod
     def blocks(self, split: str) -> Iterator[Block]:
         """The images of a split in order, in blocks of at most `BLOCK`."""
 
     @abstractmethod
-    def fingerprint(self) -> str:
-        """A text that changes when the content does: the key of the decoded cache."""
+    def stamp(self) -> str:
+        """A text that changes when the content does: the key of the decoded cache.
+
+        It is found without decoding, so it may change with place and time as well.
+        """
 
     def where(self, split: str, row: int) -> str:
         """How messages name one image."""
@@ -78,6 +83,8 @@ class Source(ABC):
 class FileSource(Source):
     """A source whose images are files of their own. Subclasses say which file a row is."""
 
+    by_content = False
+
     @abstractmethod
     def path(self, split: str, row: int) -> Path:
         """The file of one image."""
@@ -90,7 +97,7 @@ class FileSource(Source):
         for rows in blocks_of(range(len(self.labels[split]))):
             yield [self.path(split, row) for row in rows]
 
-    def fingerprint(self) -> str:
+    def stamp(self) -> str:
         content = hashlib.sha256(self.index_stamp().encode())
         for split, labels in sorted(self.labels.items()):
             content.update(f"{split} {len(labels)} ".encode())
@@ -114,6 +121,11 @@ def blocks_of(items: Any) -> Iterator[Any]:
     """Anything that can be sliced, in blocks of at most `BLOCK`."""
     for start in range(0, len(items), BLOCK):
         yield items[start : start + BLOCK]
+
+
+def hashed_whole(paths: Iterable[Path]) -> bool:
+    """Whether the stamps of these files are of their content alone."""
+    return all(path.stat().st_size <= WHOLE_BYTES for path in paths)
 
 
 def file_stamp(path: Path) -> list[Any]:

@@ -36,6 +36,10 @@ RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
 TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them
 FORMAT, VERSION = "transil-run", 1
+FINGERPRINT = "the data set's fingerprint"
+# What may differ where images are the same; and what, if it is the same, should give the same images.
+CALLED = ("data.path", "data.root", "the data set's name", FINGERPRINT)
+OPENED = {"data.path", "data.root", "data.rule", "data.size"}
 
 
 class RunFolder:
@@ -46,8 +50,11 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
 
     @contextmanager
-    def opened(self, config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
-        """Hold the folder for a run of `config` on that data, begun now or continued."""
+    def opened(self, config: RunConfig, data: Mapping[str, Any], stamp: str = "") -> Iterator[None]:
+        """Hold the folder for a run of `config` on that data, begun now or continued.
+
+        `stamp` is the data's fingerprint as early versions wrote it (see `Images`).
+        """
         with told(f"cannot write {self.path}"):
             if self.path.exists() and not (self.path / RECORD).exists():
                 self._check_empty()
@@ -58,7 +65,7 @@ class RunFolder:
                 for left in folder.glob(TEMPORARY):  # of a process that was killed while writing
                     left.unlink(missing_ok=True)
             if (self.path / RECORD).exists():
-                self._check(config, data)
+                self._check(config, data, stamp)
             else:
                 write_json(
                     self.path / RECORD,
@@ -113,7 +120,7 @@ class RunFolder:
             raise TransilError(f"{path}: not a label map, or damaged; the training writes it again")
         return dict(known)
 
-    def _check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
+    def _check(self, config: RunConfig, data: Mapping[str, Any], stamp: str) -> None:
         """A run goes on as it began: what says what is learned may not change."""
         record = self.record()
         # How the work is done may change: another device, other intervals.
@@ -125,20 +132,20 @@ class RunFolder:
         )
         old |= {f"the data set's {k}": v for k, v in record["data"].items()}
         new |= {f"the data set's {k}": v for k, v in data.items()}
-        if record["data"].get("fingerprint") == data.get("fingerprint"):
-            new["data.path"] = old.get("data.path")  # the same images, called otherwise or moved
-        elif old.get("data.path") == new.get("data.path"):
+        if record["data"].get("fingerprint") in (data.get("fingerprint"), stamp):
+            new |= {key: old.get(key) for key in CALLED}  # the same images, moved or copied
+        changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+        if FINGERPRINT in changed and not OPENED & set(changed):
             raise TransilError(
                 f"{self.path}: the images of {new.get('data.path')} have changed since this run was "
                 "begun; bring back the old ones, or give another folder for a new run (one that adds "
                 "classes: with --after)"
             )
-        for key in sorted({*old, *new}):
-            if old.get(key) != new.get(key):
-                raise TransilError(
-                    f"{self.path}: this run was begun with {key}={_shown(old.get(key))}, now it is "
-                    f"{_shown(new.get(key))}; go on with the old value, or give another folder"
-                )
+        for key in changed:
+            raise TransilError(
+                f"{self.path}: this run was begun with {key}={_shown(old.get(key))}, now it is "
+                f"{_shown(new.get(key))}; go on with the old value, or give another folder"
+            )
 
     # -- checkpoints --------------------------------------------------------------------------
 

@@ -273,19 +273,25 @@ def make_task(
     for part, name in ADDED:  # at its default it leaves the names of runs as they were
         if key[part][name] == getattr(getattr(RunConfig(), part), name):
             del key[part][name]
-    code = digest([key, images[dataset].fingerprint])[:8]
     part = "" if fraction == 1.0 else f"-{fraction:g}"
-    name = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-{code}"
-    place = run_place(folder / "runs", name)
+    lead = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-"
+    place = run_place(folder / "runs", lead, key, images[dataset])
     epochs = config.train.epochs_of
     seen = sum(n * epochs(s) for s, n in enumerate(stream.counts()["train"], start=1))
     return Task(dataset, method, states, fraction, seed, config, place, seen)
 
 
-def run_place(runs: Path, name: str) -> Path:
-    """The folder of a run. No name begins with '-', as an option does; what was begun so goes on."""
-    begun = runs / name
-    return begun if begun.exists() else runs / name.lstrip("-")
+def run_place(runs: Path, lead: str, key: Mapping[str, Any], images: Images) -> Path:
+    """The folder of a run: `lead`, and a code for what is learned and from which images.
+
+    No name begins with '-', as an option does. Early versions had such names, and made the code
+    from the place of image files, too; their runs are found again.
+    """
+    placeless = merge(key, {"data": {"root": None}})
+    codes = [digest([placeless, images.fingerprint]), digest([key, images.stamp])]
+    names = [f"{lead}{code[:8]}" for code in codes]
+    places = [runs / name for name in (*(name.lstrip("-") for name in names), *names)]
+    return next((place for place in places if (place / RECORD).exists()), places[0])
 
 
 def groups(experiment: Experiment, classes: int, states: int) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class CifarSource(Source):
     def blocks(self, split: str) -> Iterator[Block]:
         return blocks_of(self.pixels[split])
 
-    def fingerprint(self) -> str:
+    def stamp(self) -> str:
         paths = [self.path] if self.path.is_file() else [self.path / name for name in self.files]
         return digest(["cifar", *map(file_stamp, paths)])
 

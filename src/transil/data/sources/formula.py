@@ -48,5 +48,5 @@ class FormulaSource(Source):
             seed=self.settings["seed"], size=self.settings["size"], count=self.settings["classes"],
         )  # fmt: skip
 
-    def fingerprint(self) -> str:
+    def stamp(self) -> str:
         return digest(["formula", VERSION, self.family, self.settings])

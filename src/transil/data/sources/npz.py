@@ -7,7 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import Block, Pixels, Source, blocks_of, file_stamp, names_for
+from transil.data.source import (
+    Block,
+    Pixels,
+    Source,
+    blocks_of,
+    file_stamp,
+    hashed_whole,
+    names_for,
+)
 from transil.errors import TransilError
 from transil.files import digest
 from transil.interop.numpy_files import load_archive
@@ -44,9 +52,10 @@ class NpzSource(Source):
         if given is not None and (given.ndim != 1 or len(set(given.tolist())) < len(given)):
             raise TransilError(f"{path}: class_names must be a list of names, each there once")
         self.class_names = tuple(map(str, given)) if given is not None else names_for(labels)
+        self.by_content = hashed_whole([path])
 
     def blocks(self, split: str) -> Iterator[Block]:
         return blocks_of(self.pixels[split])
 
-    def fingerprint(self) -> str:
+    def stamp(self) -> str:
         return digest(["npz", *file_stamp(self.path)])

@@ -108,7 +108,7 @@ class WithoutClass(Source):
 
     def __init__(self, source: Source, class_name: str) -> None:
         self.source = source
-        self.name = source.name
+        self.name, self.by_content = source.name, source.by_content
         if class_name not in source.class_names:
             raise TransilError(f"{source.name}: there is no class '{class_name}' in it")
         gone = source.class_names.index(class_name)
@@ -127,8 +127,8 @@ class WithoutClass(Source):
             if len(rows):
                 yield [block[int(row)] for row in rows]
 
-    def fingerprint(self) -> str:
-        return digest(["without", self.source.fingerprint(), list(self.class_names)])
+    def stamp(self) -> str:
+        return digest(["without", self.source.stamp(), list(self.class_names)])
 
     def where(self, split: str, row: int) -> str:
         return self.source.where(split, int(np.flatnonzero(self.kept[split])[row]))

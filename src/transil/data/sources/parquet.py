@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.data.source import BLOCK, Block, Source, file_stamp, names_for
+from transil.data.source import BLOCK, Block, Source, file_stamp, hashed_whole, names_for
 from transil.errors import TransilError, missing, reason
 from transil.files import digest, told
 from transil.schedule import IntArray
@@ -35,6 +35,7 @@ class ParquetSource(Source):
         self.image_column, self.label_column, names = self._schema()
         self.labels = {split: self._labels(paths) for split, paths in self.shards.items()}
         self.class_names = tuple(names) if names else names_for(self.labels)
+        self.by_content = hashed_whole(p for paths in self.shards.values() for p in paths)
 
     def blocks(self, split: str) -> Iterator[Block]:
         for path in self.shards[split]:
@@ -44,7 +45,7 @@ class ParquetSource(Source):
                     # An empty cell is an image that cannot be decoded.
                     yield [(item or {}).get("bytes") or b"" for item in items]
 
-    def fingerprint(self) -> str:
+    def stamp(self) -> str:
         with told(f"cannot read {self.folder}"):
             shards = sorted(self.shards.items())
             stamps = [[split, *map(file_stamp, paths)] for split, paths in shards]

@@ -22,6 +22,8 @@ class TorchvisionSource(Source):
     Nothing is downloaded unless `download` is set.
     """
 
+    by_content = False
+
     def __init__(self, kind: str, root: Path, *, download: bool = False) -> None:
         module = _datasets()
         cls = getattr(module, kind, None)
@@ -39,7 +41,7 @@ class TorchvisionSource(Source):
         for rows in blocks_of(range(len(data))):
             yield [_pixels(data, row) for row in rows]
 
-    def fingerprint(self) -> str:
+    def stamp(self) -> str:
         counts = {split: digest(labels.tolist()) for split, labels in self.labels.items()}
         return digest(["torchvision", self.kind, str(self.root.resolve()), counts])
 
