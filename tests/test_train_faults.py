@@ -426,6 +426,23 @@ def test_a_finished_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert seen[0] == seen[1]
 
 
+ALTERED = (
+    b'{"state":1}\n{"state":"x","epoch":null}\n{"a":1}\n{"seconds":"x"}\n{"seconds":NaN}\n[1]\n'
+    b'{"seconds":1e999,"gpu_gigabytes":"x"}\n\xff\xfe\x00\n{"seconds":1,"gpu_gigabytes":"x"}\n'
+) + b"[" * 100_000
+
+
+def test_altered_logs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = run / "log.jsonl"
+    log.write_bytes(ALTERED + b"\n" + log.read_bytes())
+    (run / "times.jsonl").write_bytes(ALTERED)
+    finish(run)
+    capsys.readouterr()
+    (run / "times.jsonl").write_bytes(ALTERED)
+    assert main(words_of(run)) == 0
+    assert "trained in 1.0 s\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("name", "left"), [(CURRENT, 0), (CURRENT, 200_000), (FIRST, 5)])
 def test_a_cut_checkpoint(name: str, left: int, run: Path) -> None:
     os.truncate(run / name, left)

@@ -161,7 +161,7 @@ class _Teller:
 
 def _report(run: RunFolder, as_json: bool) -> None:
     """Accuracies of all stores of a finished run."""
-    from transil.engine.run_folder import TIMES
+    from transil.engine.run_folder import TIMES, measured
     from transil.evaluation import evaluate
 
     found = {path.name: path for path in sorted((run.path / "scores").iterdir())}
@@ -173,8 +173,8 @@ def _report(run: RunFolder, as_json: bool) -> None:
             split = there[0]
             results[name] = evaluate(store, split=split)
     times = run.lines(TIMES)
-    seconds = sum(line["seconds"] for line in times)
-    memory = max((line.get("gpu_gigabytes", 0.0) for line in times), default=0.0)
+    seconds = sum(measured(times, "seconds"))
+    memory = max(measured(times, "gpu_gigabytes"), default=0.0)
     for result in list(results.values())[:1]:  # the others are of the same images
         told_absent(result, split)
     if as_json:

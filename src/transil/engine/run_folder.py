@@ -16,7 +16,8 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -210,15 +211,15 @@ class RunFolder:
             file.write("".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def lines(self, name: str = LOG) -> list[dict[str, Any]]:
-        """The lines of a log; one that was cut off by an interruption is left out."""
+        """The lines of a log; one that was cut off by an interruption, or altered, is left out."""
         path = self.path / name
         lines = []
         with told(f"cannot read {path}"):
-            text = path.read_text() if path.exists() else ""
+            text = path.read_text(errors="replace") if path.exists() else ""
         for line in text.splitlines():
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 lines.append(json.loads(line))
-        return [line for line in lines if isinstance(line, dict)]
+        return [line for line in lines if isinstance(line, dict) and _has(line, name)]
 
     # -- scores -------------------------------------------------------------------------------
 
@@ -232,6 +233,19 @@ class RunFolder:
         if (path / "store.json").exists():
             return ScoreStore.open(path)
         return ScoreStore.create(path, schedule, method=method, dataset=dataset)
+
+
+def _has(line: Mapping[str, Any], name: str) -> bool:
+    """Whether a line has what every line of that log has."""
+    if name == TIMES:
+        return bool(measured([line], "seconds"))
+    return type(line.get("state")) is int and type(line.get("epoch")) is int
+
+
+def measured(lines: Iterable[Mapping[str, Any]], key: str) -> list[float]:
+    """The values of a key in lines of a log that are numbers, finite and not below 0."""
+    values = [line[key] for line in lines if type(line.get(key)) in (int, float)]
+    return [float(value) for value in values if 0 <= value <= sys.float_info.max]
 
 
 def _shown(value: Any) -> str:

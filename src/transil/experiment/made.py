@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transil.engine.run_folder import TIMES, RunFolder
+from transil.engine.run_folder import TIMES, RunFolder, measured
 from transil.errors import TransilError
 from transil.experiment.plan import Plan, Task
 
@@ -22,7 +22,7 @@ def made_run(task: Task) -> dict[str, Any]:
     except TransilError:  # the scores may be studied all the same
         found = None
     versions = dict(found) if isinstance(found, dict) else {}
-    lines = [line for line in run.lines(TIMES) if isinstance(line, dict)]
+    lines = run.lines(TIMES)
     devices = [str(line["device"]) for line in lines if line.get("device")]
     return {
         "run": task.name,
@@ -35,10 +35,6 @@ def made_run(task: Task) -> dict[str, Any]:
         "versions": versions,
         # Of every line: a run that went on elsewhere was on several devices.
         "device": ", ".join(dict.fromkeys(devices)) or None,
-        "seconds": round(sum(_numbers(lines, "seconds")), 3) if lines else None,
-        "gpu_gigabytes": max(_numbers(lines, "gpu_gigabytes"), default=None),
+        "seconds": round(sum(measured(lines, "seconds")), 3) if lines else None,
+        "gpu_gigabytes": max(measured(lines, "gpu_gigabytes"), default=None),
     }
-
-
-def _numbers(lines: list[dict[str, Any]], key: str) -> list[float]:
-    return [float(line[key]) for line in lines if isinstance(line.get(key), (int, float))]

@@ -17,7 +17,7 @@ from transil.data.opening import open_images
 from transil.data.sources.paper import data_dir
 from transil.engine.config import RunConfig
 from transil.engine.recipes import resolve
-from transil.engine.run_folder import RECORD, TIMES, RunFolder
+from transil.engine.run_folder import RECORD, TIMES, RunFolder, measured
 from transil.engine.scored import states_to_score
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import DataWarning, TransilError
@@ -118,10 +118,10 @@ class Plan:
     def seconds_left(self) -> float | None:
         """An estimate from runs that are finished, or from what such networks usually do."""
         speeds = [
-            line["images_per_second"]
+            speed
             for task in self.tasks
-            for line in RunFolder(task.folder).lines(TIMES)
-            if line.get("images_per_second")
+            for speed in measured(RunFolder(task.folder).lines(TIMES), "images_per_second")
+            if speed
         ]
         left = sum(task.images for task in self.tasks if not task.trained)
         if not speeds and self.tasks:
