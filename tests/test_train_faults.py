@@ -33,6 +33,7 @@ from transil.engine import (
     RunConfig,
     RunFolder,
     learner,
+    load_model,
     resolve,
     session,
     train,
@@ -266,6 +267,28 @@ def test_lost_scores_are_made_again(
     assert f"are missing (of {states}); they are made again" in str(told.message)
     finish(run)
     assert len(recwarn.list) == 1
+
+
+def test_old_checkpoints_may_be_deleted(run: Path, recwarn: pytest.WarningsRecorder) -> None:
+    finish(run)
+    (run / FIRST).unlink()
+    left = contents(run)
+    go_on(run, config_of())
+    assert contents(run) == left
+    with pytest.raises(
+        TransilError, match=r"its checkpoint state-01\.safetensors is missing; .*2, 3"
+    ):
+        load_model(run, 1)
+    assert load_model(run).state == 3
+    assert not recwarn.list
+    shutil.rmtree(run / "scores")
+    go_on(run, config_of())
+    told = [str(warning.message) for warning in recwarn.list]
+    assert "(of 1), and so are their checkpoints" in told[0]
+    assert "(of 2, 3); they are made again" in told[1]
+    assert {k: v for k, v in left.items() if "-01-" not in k and "store" not in k} == {
+        k: v for k, v in contents(run).items() if "store" not in k
+    }
 
 
 # What is written, file by file, up to the end of a state, and the epoch that is saved by then.

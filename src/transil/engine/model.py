@@ -129,6 +129,12 @@ def load_model(
         raise TransilError(
             f"{run}: no model of state {wanted}; finished states: {there}; let the training go on"
         )
+    saved = folder.saved_states()
+    if wanted not in saved:
+        raise TransilError(
+            f"{run}: no model of state {wanted}; its checkpoint {folder.state_path(wanted).name} is "
+            f"missing; there are those of: {', '.join(map(str, saved))}"
+        )
     return Model(folder, wanted, method, find_device(device, "device"))
 
 

@@ -7,7 +7,7 @@
     times.jsonl           one line per session and state: seconds, images per second, memory
     scores/METHOD/        a ScoreStore for each method that the training gives
 
-A state is finished when its checkpoint is there; its scores are written before.
+A state is finished when its checkpoint is there, or a later one's; its scores are written before.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from transil.settings import flatten
 
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
+STATE = re.compile(r"state-([0-9]{2,6})\.safetensors")
 TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them
 FORMAT, VERSION = "transil-run", 1
 FINGERPRINT = "the data set's fingerprint"
@@ -159,10 +160,14 @@ class RunFolder:
         """The checkpoint in the middle of a state."""
         return self.checkpoints / "current.safetensors"
 
+    def saved_states(self) -> list[int]:
+        """The finished states whose checkpoints are there: old ones may be deleted to save disk."""
+        names = (STATE.fullmatch(path.name) for path in self.checkpoints.glob("state-*"))
+        return sorted(int(name[1]) for name in names if name)
+
     def finished(self) -> int:
-        """How many states are finished: the last that has a checkpoint."""
-        names = (re.fullmatch(r"state-(\d+)", p.stem) for p in self.checkpoints.glob("state-*"))
-        return max((int(found[1]) for found in names if found), default=0)
+        """How many states are finished: the last one with a checkpoint, and all before it."""
+        return max(self.saved_states(), default=0)
 
     def has_checkpoint(self) -> bool:
         """Whether there is anything to go on from."""

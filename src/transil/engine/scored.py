@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+
 from transil.engine.config import RunConfig
 from transil.engine.run_folder import RunFolder
+from transil.errors import DataWarning
 from transil.methods.registry import family_of, get_method
 from transil.scores import ScoreStore
 
 
-def states_to_score(run: RunFolder) -> list[int]:
-    """Finished states of which a split or a method has no scores, by what the folder itself says."""
+def states_to_score(run: RunFolder, *, tell: bool = False) -> list[int]:
+    """Finished states whose scores can be made again from their checkpoints.
+
+    `tell` warns of those whose checkpoints are lost, too.
+    """
+    saved = set(run.saved_states())
+    lost = _unscored(run)
+    gone = ", ".join(str(state) for state in lost if state not in saved)
+    if gone and tell:
+        warnings.warn(
+            f"{run.path}: scores of finished states are missing (of {gone}), and so are their "
+            "checkpoints; bring one or the other back, or train again in another folder",
+            DataWarning,
+            stacklevel=2,
+        )
+    return [state for state in lost if state in saved]
+
+
+def _unscored(run: RunFolder) -> list[int]:
+    """Finished states of which a split or a method has no scores, by what the folder itself says.
+
+    Those of another run that this one goes on from are that one's.
+    """
     finished = run.finished()
     if not finished:
         return []
-    config = RunConfig.from_dict(run.record()["config"], str(run.path))
-    splits = _splits(run, finished, reference=config.data.role == "reference")
+    record = run.record()
+    config = RunConfig.from_dict(record["config"], str(run.path))
+    elsewhere = len(record["data"].get("past", {}).get("sizes", ()))
+    states = {*range(elsewhere + 1, finished + 1), *run.saved_states()}
+    splits = _splits(run, states, reference=config.data.role == "reference")
     lost: set[int] = set()
     for method in family_of(get_method(config.method, config.settings)):
         path = run.scores_path(method.name)
@@ -27,8 +55,8 @@ def states_to_score(run: RunFolder) -> list[int]:
     return sorted(lost)
 
 
-def _splits(run: RunFolder, finished: int, *, reference: bool) -> dict[int, list[str]]:
-    """The splits that have images in each finished state; past classes of another run have none."""
+def _splits(run: RunFolder, states: Iterable[int], *, reference: bool) -> dict[int, list[str]]:
+    """The splits that have images in each of these states."""
     counts: dict[str, list[int]] = run.label_map()["images"]
     past = {"test", "val"} if reference else {"test"}
     return {
@@ -37,6 +65,5 @@ def _splits(run: RunFolder, finished: int, *, reference: bool) -> dict[int, list
             for split, groups in counts.items()
             if any(groups[:state] if split in past else groups[state - 1 : state])
         ]
-        for state in range(1, finished + 1)
-        if run.state_path(state).exists()
+        for state in states
     }
