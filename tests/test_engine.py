@@ -90,6 +90,13 @@ def test_warmup_is_the_linear_one_of_torch(warmup: int, epochs: int) -> None:
     )
 
 
+def test_a_factor_above_one_does_not_overflow() -> None:
+    growing = TrainConfig(lr=1.0, epochs=4, schedule="milestones", drops=(1, 2), factor=1e30)
+    assert [learning_rate(growing, 1, epoch, []) for epoch in (1, 2, 3)] == [1.0, 1e30, 1e30]
+    plateau = TrainConfig(schedule="plateau", patience=0, factor=1e30)
+    assert learning_rate(plateau, 1, 50, [1.0] * 49) == 1e30
+
+
 def test_rates_of_later_states() -> None:
     train_config = TrainConfig(
         lr=0.1, epochs=4, first_epochs=10, later_lr="by-state", schedule="plateau",
@@ -192,6 +199,12 @@ def test_settings_survive_being_written_down() -> None:
         (["engine.graph=maybe"], "engine.graph is 'maybe', but must be true or false"),
         (["data.order=[1,x]"], "data.order"),
         (["engine.threads=0"], "engine.threads is 0"),
+        (["train.lr=1e39"], "train.lr is too large; it must be at most 1e+30"),
+        (["train.lr=1" + 400 * "0"], "train.lr is inf; it must be a finite number"),
+        (["train.epochs=1" + 400 * "0"], "train.epochs is too large; it must be at most 1e+09"),
+        (["train.eval_resize=10001"], "train.eval_resize is too large; it must be at most 10000"),
+        (["engine.image_gigabytes=1e300"], "engine.image_gigabytes is too large"),
+        (["engine.checkpoint_minutes=1e300"], "engine.checkpoint_minutes is too large"),
     ],
 )
 def test_a_wrong_setting_is_told(words: list[str], message: str) -> None:

@@ -6,7 +6,6 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
@@ -113,8 +112,12 @@ def of_type(value: Any, hint: Any, where: str) -> Any:
 def typed(value: Any, hint: Any, where: str) -> Any:
     """`value` as a plain type, or an error."""
     if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        with suppress(ValueError):  # YAML reads 1e-4 as a text
-            value = float(value)
+        try:
+            value = float(value)  # YAML reads 1e-4 as a text
+        except OverflowError:
+            value = math.inf
+        except ValueError:
+            pass
         if isinstance(value, float) and not math.isfinite(value):
             raise TransilError(f"{where} is {value}; it must be a finite number")
     if type(value) is not hint:

@@ -48,6 +48,14 @@ class NetConfig:
 
 
 MOST_PAD, MOST_THREADS = 1024, 1024
+# Numbers above these are mistakes; those of float32 end at 3e38.
+MOST_RATE, MOST_COUNT, MOST_PIXELS = 1e30, 10**9, 10_000
+
+
+def check_most(what: str, value: float | None, most: float) -> None:
+    """An error where a number is larger than any that makes sense."""
+    if value is not None and value > most:
+        raise TransilError(f"{what} is too large; it must be at most {most:g}")
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,13 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise TransilError(f"train.{name} is {value}; it must be at least 1")
+        for most, names in {
+            MOST_RATE: ("lr", "weight_decay", "factor"),
+            MOST_COUNT: ("epochs", "first_epochs", "batch_size", "warmup", "patience"),
+            MOST_PIXELS: ("size", "eval_resize"),
+        }.items():
+            for name in names:
+                check_most(f"train.{name}", getattr(self, name), most)
         least = min(self.epochs, self.first_epochs or self.epochs)
         if self.schedule == "milestones":
             for drop in self.drops:
@@ -179,6 +194,8 @@ class RunConfig:
             raise TransilError(f"{where}: engine.checkpoint_minutes is below 0")
         if (config.engine.image_gigabytes or 0.0) < 0:
             raise TransilError(f"{where}: engine.image_gigabytes is below 0")
+        for name in ("checkpoint_minutes", "image_gigabytes"):
+            check_most(f"{where}: engine.{name}", getattr(config.engine, name), MOST_COUNT)
         for name, seed in {"seed": config.seed, **vars(config.seeds)}.items():
             if seed is not None and not 0 <= seed < 2**63:
                 raise TransilError(

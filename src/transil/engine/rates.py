@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from transil.engine.config import TrainConfig
+from transil.engine.config import MOST_RATE, TrainConfig
 
 WARM = 4  # a warm-up takes at most a quarter of the epochs: few of them begin at the full rate
 
@@ -24,14 +24,22 @@ def learning_rate(train: TrainConfig, state: int, epoch: int, losses: Sequence[f
     base *= min(1.0, epoch / (min(train.warmup, epochs // WARM) + 1))
     if train.schedule == "milestones":
         passed = sum(epoch > drop for drop in drop_epochs(train, epochs))
-        return base * train.factor**passed
+        return dropped(base, train.factor, passed)
     if train.schedule == "cosine":
         return base * 0.5 * (1.0 + math.cos(math.pi * (epoch - 1) / epochs))
     if train.schedule == "plateau":
         first = state == 1 and train.first_patience is not None
         patience = train.first_patience if first else train.patience
-        return base * train.factor ** plateau_drops(losses[: epoch - 1], patience or 0)
+        return dropped(base, train.factor, plateau_drops(losses[: epoch - 1], patience or 0))
     return base
+
+
+def dropped(rate: float, factor: float, times: int) -> float:
+    """A rate after so many drops; a factor above 1 ends at the largest rate, not in an overflow."""
+    try:
+        return min(rate * factor**times, MOST_RATE)
+    except OverflowError:
+        return MOST_RATE
 
 
 def drop_epochs(train: TrainConfig, epochs: int) -> list[int]:
