@@ -215,3 +215,11 @@ def test_runs_on_image_files_keep_their_names(tmp_path: Path) -> None:
     key["data"]["root"] = None
     named = run_place(tmp_path, "a-", key, replace(images, stamp=images.fingerprint)).name
     assert named == f"a-{digest([key, images.fingerprint])[:8]}"  # as it always was
+
+
+def test_names_of_runs_outlive_new_settings(tmp_path: Path) -> None:
+    """A setting that comes later, at its default, must not make finished runs new ones."""
+    plan = plan_of(tmp_path, engine="{device: cpu}", methods="[siw]", states="[2]")
+    codes = {"a": "a60f4242", "b": "bc8ee635"}
+    for dataset, code in codes.items():
+        assert plan.task(dataset, "siw", 2, 1.0, 0).name == f"{dataset}-ft-s2-seed0-{code}"

@@ -35,7 +35,7 @@ GUESSES = {
     ("cpu", "resnet18-32"): 40,
 }
 # Settings that came after the first runs were named.
-ADDED = (("train", "warmup"),)
+ADDED = (("after",), ("train", "warmup"))
 
 
 @dataclass(frozen=True)
@@ -270,9 +270,12 @@ def make_task(
         raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
     key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}})
     del key["engine"]
-    for part, name in ADDED:  # at its default it leaves the names of runs as they were
-        if key[part][name] == getattr(getattr(RunConfig(), part), name):
-            del key[part][name]
+    for *parts, name in ADDED:  # at its default it leaves the names of runs as they were
+        given, usual = key, RunConfig().to_dict()
+        for part in parts:
+            given, usual = given[part], usual[part]
+        if given[name] == usual[name]:
+            del given[name]
     part = "" if fraction == 1.0 else f"-{fraction:g}"
     lead = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-"
     place = run_place(folder / "runs", lead, key, images[dataset])
