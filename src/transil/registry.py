@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
@@ -11,6 +12,7 @@ from transil.errors import TransilError, reason
 from transil.plugins import import_plugins
 
 T = TypeVar("T")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
 class Registry(Generic[T]):
@@ -25,8 +27,18 @@ class Registry(Generic[T]):
 
     def register(self, cls: type[T]) -> type[T]:
         """Add a class under its `name`; usable as a decorator."""
-        self._classes[cls.name] = cls  # type: ignore[attr-defined]
+        self._classes[self._name(cls)] = cls
         return cls
+
+    def _name(self, cls: type[T]) -> str:
+        """The name of a class; it becomes part of file names."""
+        name = getattr(cls, "name", None)
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise TransilError(
+                f"{self.what}: {cls.__name__} has the name {name!r}; a name has letters, digits and "
+                ". + - _, and begins with a letter or digit"
+            )
+        return name
 
     def names(self) -> list[str]:
         """All names, built in and announced."""
@@ -54,6 +66,7 @@ class Registry(Generic[T]):
             raise TransilError(f"{lead}, cannot be loaded: {reason(error)}") from None
         if getattr(found, "name", None) != entry.name:
             raise TransilError(f"{lead}: that is no {self.what} whose name is '{entry.name}'")
+        self._name(found)
         return found
 
 

@@ -19,7 +19,7 @@ from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
-from transil.methods.base import Context, Method
+from transil.methods.base import Context, Method, seen_scores
 from transil.methods.registry import family_of, get_method
 from transil.nets.net import Net, Outputs, build_net
 from transil.nets.norms import fuse
@@ -74,7 +74,7 @@ class Learner:
             usual = type(self.method).penalty is Method.penalty
             if self.precision != torch.float32 and self.net.body.halves and usual:
                 self.forward = Halves(self.net, self.precision)
-        self.context = Context(stream.schedule, self.device)
+        self.context = Context(stream.schedule, self.device, self.method.name)
         counts = stream.counts()["train"]
         size = stream.image_size
         gigabytes = engine.image_gigabytes
@@ -180,11 +180,8 @@ class Learner:
     def scores_of(self, subset: Subset, *, augmented: bool = False) -> Tensors:
         """Scores (n, classes seen) of a subset's images, for each method of the family."""
         outputs, _ = self.outputs_of(subset, augmented=augmented)
-        columns = self.stream.schedule.columns(self.state.number)
-        return {
-            method.name: method.scores(outputs, self.context)[:, :columns].cpu()
-            for method in family_of(self.method)
-        }
+        family = family_of(self.method)
+        return {m.name: seen_scores(m, outputs, self.context).cpu() for m in family}
 
     def outputs_of(
         self, subset: Subset, *, augmented: bool = False

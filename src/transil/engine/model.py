@@ -21,7 +21,7 @@ from transil.engine.run_folder import RECORD, RunFolder
 from transil.engine.setup import find_device, make_stream, open_run_images
 from transil.engine.transforms import eval_transform
 from transil.errors import TransilError, reason
-from transil.methods.base import Context, Method
+from transil.methods.base import Context, Method, seen_scores
 from transil.methods.registry import METHODS, family_of
 from transil.nets import build_net
 from transil.schedule import Schedule
@@ -59,7 +59,7 @@ class Model(nn.Module):
             path = run.state_path(state)
             raise TransilError(f"{path}: not the network of this run ({reason(error)})") from None
         self.net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.context = Context(self.schedule, device)
+        self.context = Context(self.schedule, device, self.method.name)
         self.context.enter(self.state, config.init_seed, _no_training_images)
         for name, value in tensors.items():
             if name.startswith("kept."):
@@ -104,7 +104,7 @@ class Model(nn.Module):
                 f"{images.dtype} of {tuple(images.shape)}; Model.read makes them from files"
             )
         outputs = self.net(self.normalise(self.transform.apply(images, {})))
-        return self.method.scores(outputs, self.context)[:, : len(self.class_names)]
+        return seen_scores(self.method, outputs, self.context)
 
 
 def load_model(

@@ -65,6 +65,11 @@ class Step:
         self.optimiser.zero_grad(set_to_none=True)
         # DDP averages gradients over processes; each has only its share of the sum.
         total = loss * self.world if penalty is None else loss * self.world + penalty
+        if not total.requires_grad:
+            raise TransilError(
+                f"method '{self.method.name}': its loss has no gradient; make it from the student's "
+                "outputs, without detach() or no_grad()"
+            )
         total.backward()  # type: ignore[no-untyped-call]
         if self.halves is not None:
             self.halves.update(self.optimiser)

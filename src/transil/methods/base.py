@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from transil.errors import TransilError
 from transil.nets.net import Net, Outputs
 from transil.schedule import Schedule
 
@@ -26,8 +27,8 @@ class Context:
     are part of every checkpoint. `generator`: random numbers of this state, on the CPU.
     """
 
-    def __init__(self, schedule: Schedule, device: torch.device) -> None:
-        self.schedule, self.device = schedule, device
+    def __init__(self, schedule: Schedule, device: torch.device, method: str = "") -> None:
+        self.schedule, self.device, self.method = schedule, device, method
         self.number = 0
         classes = schedule.seen[-1]
         self.seen, self.old, self.new = (
@@ -61,7 +62,16 @@ class Context:
 
     def keep(self, name: str, value: torch.Tensor) -> None:
         """Keep a tensor; one of that name is overwritten in its place."""
+        lead = f"method '{self.method}': context.keep('{name}', ...)"
+        if not isinstance(value, torch.Tensor):
+            raise TransilError(f"{lead} takes a tensor, not {type(value).__name__}")
         if name in self.kept:
+            old, new = tuple(self.kept[name].shape), tuple(value.shape)
+            if old != new:
+                raise TransilError(
+                    f"{lead}: its shape was {old} and is {new} now, but a kept tensor keeps its "
+                    "shape; keep rows of all classes from the start"
+                )
             self.kept[name].copy_(value.detach())
         else:
             self.kept[name] = value.detach().to(self.device, copy=True)
@@ -141,3 +151,18 @@ class Method(ABC):
     def scores(self, outputs: Outputs, context: Context) -> torch.Tensor:
         """The scores (b, classes) that are written: raw, before any softmax or sigmoid."""
         return outputs.scores
+
+
+def seen_scores(method: Method, outputs: Outputs, context: Context) -> torch.Tensor:
+    """A method's scores of the classes seen so far, (b, seen), without gradient."""
+    scores: Any = method.scores(outputs, context)
+    rows, classes = outputs.scores.shape
+    seen = context.schedule.columns(context.number)
+    shape = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
+    if shape not in ((rows, classes), (rows, seen)):
+        raise TransilError(
+            f"method '{method.name}': its `scores` must give one column per class, of shape "
+            f"{(rows, classes)}, not {shape}"
+        )
+    made: torch.Tensor = scores[:, :seen].detach()
+    return made

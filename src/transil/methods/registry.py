@@ -15,6 +15,7 @@ from transil.methods.lucir import Lucir
 from transil.methods.lwf import Lwf
 from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
+from transil.nets.heads import find_head
 from transil.registry import Registry, nearest
 from transil.settings import of_type
 
@@ -38,6 +39,10 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
             remedy = nearest(key, known) if known else "it has none"
             raise TransilError(f"method '{name}' has no setting '{key}'; {remedy}")
         values[key] = of_type(value, hints[key], f"method '{name}': settings.{key}")
+    try:
+        find_head(cls.head)
+    except TransilError as error:
+        raise TransilError(f"method '{name}': {error}") from None
     method = cls(**values)
     method.check()
     return method

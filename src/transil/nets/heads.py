@@ -11,6 +11,8 @@ import math
 import torch
 from torch import nn
 
+from transil.errors import TransilError
+
 
 class Head(nn.Module):
     """What all heads have: `weight` (classes, d), one row per class."""
@@ -74,3 +76,10 @@ class CosineHead(Head):
 
 
 HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead}
+
+
+def find_head(name: str) -> type[Head]:
+    """The head of that name."""
+    if name not in HEADS:
+        raise TransilError(f"head '{name}' is unknown; there are: {', '.join(HEADS)}")
+    return HEADS[name]

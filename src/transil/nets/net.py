@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from transil.nets.bodies import BODIES, Body
-from transil.nets.heads import HEADS, Head
+from transil.nets.heads import Head, find_head
 
 
 class Outputs(NamedTuple):
@@ -47,4 +47,4 @@ def build_net(body: str, head: str, classes: int, *, last_relu: bool = True, see
         for module in made.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        return Net(made, HEADS[head](made.width, classes))
+        return Net(made, find_head(head)(made.width, classes))
