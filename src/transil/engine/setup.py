@@ -82,6 +82,12 @@ def complete_data(data: DataConfig, images: Images, *, one_state: bool) -> DataC
         if data.order is not None:
             raise TransilError("data.schedule names the classes; data.order is one too many")
         listed = [label for group in data.schedule for label in group]
+        for label in listed:
+            if not 0 <= label < images.classes:
+                raise TransilError(
+                    f"data.schedule: there is no class {label}; {images.name} has {images.classes} "
+                    f"classes, 0 to {images.classes - 1}"
+                )
         rest = [label for label in range(images.classes) if label not in set(listed)]
         data = replace(
             data,
