@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -132,13 +133,13 @@ class Learner:
             rows = (slice(min(len(place), len(value))),) if value.dim() else ()
             place[rows].copy_(value[rows])
 
-    def revisit(self, state: State, tensors: Tensors) -> None:
+    def revisit(self, state: State, tensors: Tensors, path: Path) -> None:
         """Be what a state left, by its checkpoint, to score its images; nothing is learned."""
         self.state = state
         self.context.enter(
             state.number, self.config.init_seed, lambda: self.outputs_of(state.train)
         )
-        self.load(tensors)
+        self.load(tensors, path)
 
     def epoch(self, rate: float, start: int = 0) -> Iterator[int]:
         """Launch the steps of an epoch that the feed has begun, from batch `start` on.
@@ -231,8 +232,8 @@ class Learner:
         }
 
     @torch.no_grad()
-    def load(self, tensors: Tensors) -> None:
-        """Put the tensors of a checkpoint in their places."""
+    def load(self, tensors: Tensors, path: Path) -> None:
+        """Put the tensors of the checkpoint at `path` in their places."""
         mine = {
             "net": self.net.state_dict(),
             "momentum": self._momentum(),
@@ -240,7 +241,7 @@ class Learner:
         }
         missing = {f"net.{name}" for name in mine["net"]} - set(tensors)
         if missing:
-            raise TransilError(f"checkpoint: '{min(missing)}' is missing")
+            raise TransilError(f"{path}: not the network of this run ('{min(missing)}' is missing)")
         for key, value in tensors.items():
             group, _, name = key.partition(".")
             place = mine.get(group, {}).get(name)
@@ -249,7 +250,7 @@ class Learner:
             elif place is not None and place.shape == value.shape:
                 place.copy_(value)
             else:
-                raise TransilError(f"checkpoint: '{key}' does not fit the network")
+                raise TransilError(f"{path}: not the network of this run ('{key}' does not fit)")
         if not self.workers.main:  # the sums are those of all processes
             self._sums.zero_()
 

@@ -85,7 +85,7 @@ def training(
         session = Session(run, workers, board, config.train.total_epochs(len(stream)), tell)
         yield from score_again(learner, unscored, session)
         if finished:
-            learner.load(finished.tensors)
+            learner.load(finished.tensors, run.state_path(finished.state))
         elif past:
             session.begin_after(take_over(learner, run))
         if workers.main:
@@ -96,7 +96,7 @@ def training(
             session.enter(learner, state, len(losses), batches)
             learner.begin(state)
             if current is not None:  # interrupted in the middle of this state
-                learner.load(current.tensors)
+                learner.load(current.tensors, run.current_path)
                 current = None
             session.mark("begin")
             yield from epochs(learner, state, losses, batches, session)
@@ -119,8 +119,9 @@ def score_again(learner: Learner, states: list[int], session: Session) -> Iterat
             stacklevel=2,
         )
     for number in states:
-        left = workers.first(partial(Checkpoint.load, run.state_path(number)))
-        learner.revisit(learner.stream.enter(number), left.tensors)
+        path = run.state_path(number)
+        left = workers.first(partial(Checkpoint.load, path))
+        learner.revisit(learner.stream.enter(number), left.tensors, path)
         write_scores(learner, learner.state, session)
         yield None
 
