@@ -143,6 +143,12 @@ class RunFolder:
                 "begun; bring back the old ones, or give another folder for a new run (one that adds "
                 "classes: with --after)"
             )
+        if "method" in changed and self.scores_path(config.method).is_dir():
+            raise TransilError(
+                f"{self.path}: a training of {begun.method}, which gives the scores of "
+                f"{config.method} as well: they are in {self.scores_path(config.method)}; to go on "
+                f"with it, give --method {begun.method}"
+            )
         for key in changed:
             raise TransilError(
                 f"{self.path}: this run was begun with {key}={_shown(old.get(key))}, now it is "
