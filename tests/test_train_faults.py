@@ -363,7 +363,8 @@ def test_a_loss_that_is_no_number(
 
     monkeypatch.setattr(Lwf, "loss", loss)
     monkeypatch.setattr(learner, "PAUSE", pause)
-    with pytest.raises(TransilError, match="in state 2, epoch 1, at learning rate 1;"):
+    said = "in state 2, epoch 1, at learning rate 1; .*lower train.lr, or look at the method's settings"
+    with pytest.raises(TransilError, match=said):
         go_on(tmp_path, config_of())
     monkeypatch.undo()
     assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == [Path(FIRST).name]

@@ -132,8 +132,8 @@ class Session:
         kept = "the last good checkpoint is kept, " if self.run.has_checkpoint() else ""
         return TransilError(
             f"{self.run.path}: {what} not a number in state {self.state.number}, epoch "
-            f"{epoch}, at learning rate {rate:g}; {kept}lower train.lr and begin in "
-            "another folder"
+            f"{epoch}, at learning rate {rate:g}; {kept}lower train.lr, or look at "
+            "the method's settings, and begin in another folder"
         )
 
     def check(self, learner: Learner) -> None:
