@@ -71,7 +71,8 @@ def training(
 
         def enter() -> tuple[Checkpoint | None, Checkpoint | None, list[int]]:
             stack.enter_context(run.opened(config, facts, images.stamp))
-            stream.save_label_map(run.path / LABEL_MAP)
+            if not run.is_archived():
+                stream.save_label_map(run.path / LABEL_MAP)
             return *run.restore(), states_to_score(run, tell=True)
 
         finished, current, unscored = workers.first(enter)
