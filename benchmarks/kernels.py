@@ -3,8 +3,8 @@
     python benchmarks/kernels.py            # batch normalisation with what follows it, by size of maps
     python benchmarks/kernels.py --tiles    # tile choices: images/s of one LwF run and of two at once
 
-Times are microseconds of one layer, from graphs that go through eight sets of maps, so that they
-come from memory and not from the cache.
+Times are microseconds of one layer, from graphs that go through many sets of maps, so that they
+come from memory and go there, and not to the cache.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ from torch import nn
 
 # Channels and size of the maps of a ResNet-18 at 32 px.
 MAPS = ((64, 32), (128, 16), (256, 8), (512, 4))
-BATCH, SETS = 128, 8
+# So many bytes of maps are gone through: several times what a cache holds.
+BATCH, BYTES = 128, 256 << 20
 # Rows, channels, parts, programs, warps (see transil.kernels.norm).
 TILES = (
     (128, 64, 64, 264, 4), (128, 64, 64, 198, 4), (128, 64, 64, 132, 4), (256, 32, 64, 256, 4),
     (256, 64, 64, 132, 8), (256, 64, 64, 66, 8), (256, 64, 64, 132, 16), (256, 64, 64, 66, 16),
-    (512, 64, 64, 66, 16), (128, 64, 64, 132, 8), (64, 64, 64, 264, 4),
+    (128, 64, 64, 132, 8), (64, 64, 64, 264, 4),
 )  # fmt: skip
 
 
 def maps(channels: int, size: int) -> list[torch.Tensor]:
     shape = (BATCH, channels, size, size)
-    made = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(SETS))
+    sets = BYTES // (2 * BATCH * channels * size * size)
+    made = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(sets))
     return [x.to(memory_format=torch.channels_last) for x in made]
 
 
-def microseconds(run: Callable[[int], None], rounds: int = 12) -> float:
-    """The time of one call, from a graph of one call for each set."""
+def microseconds(run: Callable[[int], torch.Tensor], sets: int, rounds: int = 12) -> float:
+    """The time of one call, from a graph of one call for each set, which has a result of its own."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream):
-        for number in range(SETS):
+        for number in range(sets):
             run(number)
         with torch.cuda.graph(graph, stream=stream):
-            for number in range(SETS):
-                run(number)
+            results = [run(number) for number in range(sets)]
         graph.replay()
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
@@ -51,7 +52,8 @@ def microseconds(run: Callable[[int], None], rounds: int = 12) -> float:
             graph.replay()
         stop.record()
         torch.cuda.synchronize()
-    return float(start.elapsed_time(stop)) * 1e3 / (rounds * SETS)
+    assert all(result.isfinite().all() for result in results)
+    return float(start.elapsed_time(stop)) * 1e3 / (rounds * sets)
 
 
 def layer(
@@ -59,24 +61,27 @@ def layer(
     xs: Sequence[torch.Tensor],
     adds: Sequence[torch.Tensor] | None,
     gradients: Sequence[torch.Tensor] | None,
-) -> Callable[[int], None]:
+) -> Callable[[int], torch.Tensor]:
     """A normalised sum after ReLU, forwards, and backwards where there are gradients."""
     from transil.nets.norms import normalised
 
-    def run(number: int) -> None:
+    def run(number: int) -> torch.Tensor:
         x = xs[number].detach().requires_grad_()
         add = None if adds is None else adds[number].detach().requires_grad_()
         y = normalised(norm, x, add)
         if gradients is not None:
             y.backward(gradients[number])  # type: ignore[no-untyped-call]
             norm.weight.grad = norm.bias.grad = None
+        return y.detach()
 
     return run
 
 
-def copies(xs: Sequence[torch.Tensor], into: Sequence[torch.Tensor]) -> Callable[[int], None]:
-    def run(number: int) -> None:
-        into[number].copy_(xs[number])
+def copies(
+    xs: Sequence[torch.Tensor], into: Sequence[torch.Tensor]
+) -> Callable[[int], torch.Tensor]:
+    def run(number: int) -> torch.Tensor:
+        return into[number].copy_(xs[number])
 
     return run
 
@@ -88,13 +93,13 @@ def layers() -> None:
     for (channels, size), added in itertools.product(MAPS, (False, True)):
         xs, adds, into, gradients = (maps(channels, size) for _ in range(4))
 
-        copied = microseconds(copies(xs, into))
+        copied = microseconds(copies(xs, into), len(xs))
         plain = nn.BatchNorm2d(channels).cuda()
         fused = copy.deepcopy(plain)
         fuse(fused)
         others = adds if added else None
         times = [
-            microseconds(layer(norm, xs, others, dys))
+            microseconds(layer(norm, xs, others, dys), len(xs))
             for dys in (None, gradients)
             for norm in (plain, fused)
         ]

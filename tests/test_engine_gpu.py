@@ -14,7 +14,16 @@ import pytest
 import torch
 
 from transil import ScoreStore
-from transil.engine import RunFolder, load_model, resolve, train, train_together, training
+from transil.engine import (
+    RunFolder,
+    after,
+    learner,
+    load_model,
+    resolve,
+    train,
+    train_together,
+    training,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -82,9 +91,11 @@ def test_streamed_images_give_the_same_losses(tmp_path: Path) -> None:
     np.testing.assert_allclose(resident, streamed, rtol=2e-2, atol=2e-3)
 
 
-def test_runs_side_by_side_equal_single_ones(tmp_path: Path) -> None:
-    single = {m: losses(train(settings(m), tmp_path / m)) for m in ("lwf", "lucir")}
-    train_together([training(settings(m), tmp_path / f"{m}-too") for m in single])
+@pytest.mark.parametrize(("body", "fuse"), [("convnet", False), ("resnet32", True)])
+def test_runs_side_by_side_equal_single_ones(tmp_path: Path, body: str, fuse: bool) -> None:
+    configs = {m: settings(m, body, fuse=fuse) for m in ("lwf", "lucir")}
+    single = {m: losses(train(config, tmp_path / m)) for m, config in configs.items()}
+    train_together([training(configs[m], tmp_path / f"{m}-too") for m in single])
     for method, expected in single.items():
         together = losses(RunFolder(tmp_path / f"{method}-too"))
         np.testing.assert_allclose(together, expected, rtol=2e-2, atol=2e-3)
@@ -109,15 +120,31 @@ def test_a_gpu_can_be_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_gpu_run_continues_where_it_stopped(tmp_path: Path) -> None:
-    whole = losses(train(settings("lucir", checkpoint_minutes=0), tmp_path / "whole"))
-    part = training(settings("lucir", checkpoint_minutes=0), tmp_path / "part")
+@pytest.mark.parametrize("pause", [1, 32])
+@pytest.mark.parametrize(("body", "fuse"), [("convnet", False), ("resnet32", True)])
+def test_a_gpu_run_continues_where_it_stopped(
+    tmp_path: Path, body: str, fuse: bool, pause: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two epochs, and in the middle of one."""
+    monkeypatch.setattr(learner, "PAUSE", pause)
+    config = settings("lucir", body, fuse=fuse, checkpoint_minutes=0)
+    whole = losses(train(config, tmp_path / "whole"))
+    part = training(config, tmp_path / "part")
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         for _ in range(7):
             next(part)
         part.close()
-    resumed = losses(train(settings("lucir"), tmp_path / "part"))
+    resumed = losses(train(config, tmp_path / "part"))
     np.testing.assert_allclose(resumed, whole, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("method", METHODS[:-1])
+def test_a_gpu_run_learns_more_classes(tmp_path: Path, method: str) -> None:
+    begun = train(settings(method), tmp_path / "begun")
+    more = {"path": "formula:radial?classes=4&train=40&test=10&size=16"}
+    run = train(after(begun.path, [{"data": more}]), tmp_path / "more")
+    assert np.isfinite(losses(run)).all()
+    assert ScoreStore.open(run.path).schedule.sizes == (2, 2, 2, 4)
 
 
 def test_runs_one_after_the_other_need_no_more_memory_than_one(tmp_path: Path) -> None:

@@ -191,5 +191,7 @@ def test_no_run_of_a_set_given_by_its_path_looks_like_an_option(tmp_path: Path) 
     names = [task.name for task in plan_of(tmp_path, **changes).tasks]
     assert not [name for name in names if name.startswith("-")]
     own = next(name for name in names if "photos" in name)
-    (tmp_path / "results" / "runs" / f"-{own}").mkdir(parents=True)
+    begun = tmp_path / "results" / "runs" / f"-{own}"
+    begun.mkdir(parents=True)
+    (begun / "run.json").touch()
     assert f"-{own}" in [task.name for task in plan_of(tmp_path, **changes).tasks]

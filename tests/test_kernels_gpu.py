@@ -198,18 +198,23 @@ def test_updates_are_those_of_sgd(shape: tuple[int, ...]) -> None:
 def test_a_network_learns_the_same(body: str, last_relu: bool) -> None:
     """Scores and all gradients of a network in float32, with its modules and with kernels."""
     gradients = []
+    torch.manual_seed(0)
     images = torch.randn(4, 3, 64, 64, device="cuda").to(memory_format=torch.channels_last)
     for kernel in (False, True):
         net: Any = build_net(body, "linear", 10, last_relu=last_relu)
         net.to("cuda", memory_format=torch.channels_last)
         if kernel:
             fuse(net)
-        with torch.backends.cudnn.flags(allow_tf32=False):
+        # Without cuDNN, maps are not in channels_last format, and no kernel is used.
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             out = net(images)
+            conv, norm, *_ = net.body.stem
+            assert ("_Normalise" in str(normalised(norm, conv(images)).grad_fn)) == kernel
             out.scores.square().sum().backward()
         gradients.append([out.scores, *(p.grad for p in net.parameters())])
-    for plain, found in zip(*gradients, strict=True):
-        assert apart(found, plain) < 2e-3
+    for number, (plain, found) in enumerate(zip(*gradients, strict=True)):
+        # An input of ReLU that rounds to the other side of 0 moves all gradients before it.
+        assert apart(found, plain) < (0.1 if number else 1e-4)
 
 
 def test_halves_have_the_gradients_of_autocast() -> None:
