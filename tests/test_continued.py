@@ -114,7 +114,7 @@ def test_it_is_resumed_without_the_run_it_went_on_from(
     list(islice(part, 3))
     part.close()
     shutil.rmtree(old)
-    train(config, tmp_path / "part", images=new)
+    train(replace(config, after="elsewhere"), tmp_path / "part", images=new)
     assert contents(tmp_path / "part") == contents(tmp_path / "whole")
 
 

@@ -146,6 +146,8 @@ class RunFolder:
         new |= {f"the data set's {k}": v for k, v in data.items()}
         if record["data"].get("fingerprint") in (data.get("fingerprint"), stamp):
             new |= {key: old.get(key) for key in CALLED}  # the same images, moved or copied
+        if data.get("past") is not None and record["data"].get("past") == data.get("past"):
+            new["after"] = old.get("after")  # the same run, called otherwise or moved
         changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
         if FINGERPRINT in changed and not OPENED & set(changed):
             raise TransilError(
