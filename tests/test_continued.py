@@ -118,6 +118,15 @@ def test_it_is_resumed_without_the_run_it_went_on_from(
     assert contents(tmp_path / "part") == contents(tmp_path / "whole")
 
 
+def test_a_damaged_record_is_told(january: Path, images: Images, tmp_path: Path) -> None:
+    config = after(january, [LABEL])
+    run = train(config, tmp_path / "run", images=some(images, [4, 5]))
+    record = run.path / "run.json"
+    record.write_text(record.read_text().replace('"class_names"', '"names"'))
+    with pytest.raises(TransilError, match="damaged record, 'data.past' is not whole"):
+        train(config, run.path, images=some(images, [4, 5]))
+
+
 def test_past_images_stay_closed(january: Path, images: Images, tmp_path: Path) -> None:
     past = find_past(after(january), RunFolder(tmp_path))
     assert past is not None

@@ -49,6 +49,15 @@ class Past:
             "colours": {name: list(values) for name, values in asdict(self.colours).items()},
         }
 
+    @classmethod
+    def from_json(cls, kept: Any, where: str) -> Past:
+        """What `to_json` made."""
+        try:
+            colours = Statistics(**{name: tuple(kept["colours"][name]) for name in ("mean", "std")})
+            return cls(tuple(kept["sizes"]), tuple(kept["class_names"]), colours)
+        except (KeyError, TypeError):
+            raise TransilError(f"{where}: damaged record, 'data.past' is not whole") from None
+
     def known(self, images: Images) -> Images:
         """The same images, labelled so that past classes come first, by their names.
 
@@ -86,9 +95,8 @@ def find_past(config: RunConfig, folder: RunFolder) -> Past | None:
         return None
     if (folder.path / RECORD).exists():  # it has taken what it needs; the other one may be gone
         kept = folder.record()["data"].get("past")
-        if isinstance(kept, dict):
-            colours = Statistics(**{k: tuple(v) for k, v in kept["colours"].items()})
-            return Past(tuple(kept["sizes"]), tuple(kept["class_names"]), colours)
+        if kept is not None:
+            return Past.from_json(kept, str(folder.path / RECORD))
     other, begun = _read(config.after)
     old, new = begun.to_dict(), config.to_dict()
     for key in SHARED:
