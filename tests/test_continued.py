@@ -160,15 +160,22 @@ def test_what_cannot_go_on(
 def test_on_the_command_line(
     january: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["train", "--data", ALL, "--after", str(january), "-o", str(tmp_path / "run")]
+    old = Path(shutil.copytree(january, tmp_path / "january"))
+    words = ["train", "--data", ALL, "--after", str(old), "-o", str(tmp_path / "run")]
     assert main([*words, "train.epochs=1", "data.order=label"]) == 0
     assert "state         1      2      3" in capsys.readouterr().out
+    shutil.rmtree(old)
+    assert main([*words, "train.epochs=1", "data.order=label"]) == 0  # it needs the other no more
+    assert main([*words, "train.epochs=2"]) == 2
+    assert "begun with train.epochs=1, now it is 2" in capsys.readouterr().err
     refusals = {
         "all its classes have been learned before": [
             *words[:3], "--after", str(tmp_path / "run"), "-o", str(tmp_path / "again"),
         ],
         "--after takes method and recipe of that run": [*words, "--method", "lwf"],
-        "not the folder of a training": [*words[:4], str(tmp_path), *words[5:]],
+        "not the folder of a training": [
+            *words[:4], str(tmp_path), "-o", str(tmp_path / "again"),
+        ],
     }  # fmt: skip
     for message, refused in refusals.items():
         assert main(refused) == 2

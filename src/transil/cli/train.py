@@ -99,7 +99,7 @@ def train_command(
     elif method is not None or recipe is not None:
         raise TransilError("--after takes method and recipe of that run; settings may be given")
     else:
-        config = past.after(after, over)
+        config = past.after(after, over, output)
     with progress_bar(1.0) as update:
         images = open_run_images(
             config, lambda done, total: update(done / max(1, total), "decoding")

@@ -122,20 +122,28 @@ def find_past(config: RunConfig, folder: RunFolder) -> Past | None:
     return Past(schedule.sizes[:finished], tuple(names[:seen]), colours)
 
 
-def after(run: str | os.PathLike[str], overrides: Iterable[Mapping[str, Any]] = ()) -> RunConfig:
+def after(
+    run: str | os.PathLike[str],
+    overrides: Iterable[Mapping[str, Any]] = (),
+    folder: str | os.PathLike[str] | None = None,
+) -> RunConfig:
     """The settings of a run that goes on from another: the other's, and `overrides` over them.
 
-    Without other words, all classes that are new come in one state.
+    Without other words, all classes that are new come in one state. Where the new run has begun in
+    `folder` already, its own settings are the first: the other one may be gone.
     """
-    path, begun = _read(os.fspath(run))
-    data = begun.to_dict()
-    groups = {"states": None, "sizes": None, "schedule": None, "order": None}
-    data = merge(data, {"after": str(path.path), "data": groups})
+    own = RunFolder(folder) if folder is not None else None
+    if own is not None and (own.path / RECORD).exists():
+        data: dict[str, Any] = own.record()["config"]
+    else:
+        groups = {"states": None, "sizes": None, "schedule": None, "order": None}
+        data = merge(_read(os.fspath(run))[1].to_dict(), {"data": groups})
+    data = merge(data, {"after": os.fspath(run)})
     for over in overrides:
         data = merge(data, over)
     if data["data"]["sizes"] is None and data["data"]["states"] is None:
         data["data"]["states"] = 1
-    return RunConfig.from_dict(data, str(path.path))
+    return RunConfig.from_dict(data, os.fspath(run))
 
 
 def take_over(learner: Learner, run: RunFolder) -> Checkpoint:
