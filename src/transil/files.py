@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,8 @@ from transil.errors import TransilError
 
 # How the names of files begin that are still being written.
 TEMPORARY = ".transil-"
+# What a text file (JSON, YAML, a list of images) may hold at most, so that a wrong one costs no memory.
+MOST_BYTES = 256 << 20
 
 
 @contextmanager
@@ -90,17 +93,57 @@ def write_json(path: str | os.PathLike[str], data: Any) -> None:
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file; what JSON does not have (NaN, a key twice in one object) is an error."""
-    with told(f"cannot read {path}"):
-        raw = Path(path).read_bytes()
+    raw = read_bytes(path)
     try:
         return json.loads(raw, parse_constant=_no_constant, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise TransilError(f"{path}: not a JSON file ({error})") from None
 
 
+@contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A plain file, open for reading its bytes.
+
+    Anything else is refused: opening a pipe or a device would wait for ever, or change it.
+    """
+    with told(f"cannot read {path}"):
+        # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        _check_kind(path, os.fstat(handle).st_mode)
+    except TransilError:
+        os.close(handle)
+        raise
+    with os.fdopen(handle, "rb") as file:
+        yield file
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """An error where `path` cannot be read as a plain file; for libraries that open it by name."""
+    with told(f"cannot read {path}"):
+        mode = os.stat(path).st_mode
+    _check_kind(path, mode)
+
+
+def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+    """All bytes of a plain file; an error where there are more than `most`."""
+    with open_regular(path) as file, told(f"cannot read {path}"):
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise TransilError(f"{path}: larger than {most >> 20} MiB; this is no file of this kind")
+    return raw
+
+
+def _check_kind(path: str | os.PathLike[str], mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kind = "folder" if stat.S_ISDIR(mode) else "device or pipe"
+    raise TransilError(f"cannot read {path}: it is a {kind}, not a plain file")
+
+
 def sha256(path: str | os.PathLike[str]) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
-    with told(f"cannot read {path}"), open(path, "rb") as file:
+    with open_regular(path) as file, told(f"cannot read {path}"):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -117,6 +160,10 @@ def told(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise TransilError(f"{what}: {error.strerror or error}") from error
+    except ValueError as error:
+        if "null byte" not in str(error) and "null character" not in str(error):
+            raise
+        raise TransilError(f"{what}: a zero byte (NUL) cannot stand in a path") from None
 
 
 @contextmanager
