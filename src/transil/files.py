@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
@@ -101,7 +102,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 @contextmanager
-def open_regular(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def open_regular(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     """A plain file, open for reading its bytes.
 
     Anything else is refused: opening a pipe or a device would wait for ever, or change it.
