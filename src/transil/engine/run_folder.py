@@ -27,7 +27,15 @@ import torch
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig
 from transil.errors import TransilError
-from transil.files import atomic_file, locked, read_json, told, write_json
+from transil.files import (
+    TEMPORARY,
+    atomic_file,
+    locked,
+    read_json,
+    remove_left,
+    told,
+    write_json,
+)
 from transil.provenance import versions
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
@@ -36,7 +44,6 @@ from transil.settings import flatten
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
 STATE = re.compile(r"state-([0-9]{2,6})\.safetensors")
-TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them
 FORMAT, VERSION = "transil-run", 1
 FINGERPRINT = "the data set's fingerprint"
 # What may differ where images are the same; and what, if it is the same, should give the same images.
@@ -68,8 +75,7 @@ class RunFolder:
         busy = f"{self.path}: another process is working on this run; wait for it, or stop it"
         with locked(self.path / LOCK, busy):
             for folder in (self.path, self.checkpoints, *self.path.glob("scores/*")):
-                for left in folder.glob(TEMPORARY):  # of a process that was killed while writing
-                    left.unlink(missing_ok=True)
+                remove_left(folder)
             if (self.path / RECORD).exists():
                 self._check(config, data, stamp)
             else:
@@ -96,7 +102,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise TransilError(f"cannot write {self.path}: it is not a folder")
         for found in self.path.iterdir():
-            if found.name != LOCK and not found.match(TEMPORARY):
+            if found.name != LOCK and not found.name.startswith(TEMPORARY):
                 raise TransilError(
                     f"{self.path}: the folder holds other things, but no {RECORD}; "
                     "give a new folder, or that of the run to continue"

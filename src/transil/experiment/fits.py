@@ -26,7 +26,7 @@ from transil.correction.solvers import Solver
 from transil.correction.transfers import merge
 from transil.errors import TransilError
 from transil.experiment.children import die_with
-from transil.files import TEMPORARY, digest, plain_name
+from transil.files import digest, plain_name, remove_left
 from transil.scores import ScoreStore
 
 # The name of the split that `joined` makes.
@@ -182,8 +182,7 @@ class Fits:
                     process.terminate()
             self._pool.shutdown()
             if at_once:
-                for file in self.folder.glob(f"{TEMPORARY}*"):
-                    file.unlink(missing_ok=True)
+                remove_left(self.folder)
         self._pool = None
         self._settings.close()
 
