@@ -54,11 +54,11 @@ def test_a_lock_leaves_what_lies_there_alone(tmp_path: Path) -> None:
     victim, lock = tmp_path / "victim", tmp_path / ".lock"
     victim.write_text("kept")
     lock.symlink_to(victim)
-    with pytest.raises(
-        TransilError, match="cannot use the lock .*: it is a link, not a plain file"
+    with (
+        pytest.raises(TransilError, match="cannot use the lock .*: it is a link, not a plain file"),
+        locked(lock),
     ):
-        with locked(lock):
-            pass
+        pass
     lock.unlink()
     lock.symlink_to(tmp_path / "nowhere")
     with pytest.raises(TransilError, match="it is a link"), locked(lock):
