@@ -284,6 +284,18 @@ def _lock(path: Path, what: str, *, wait: bool) -> int | None:
     return _lock(path, what, wait=wait)  # it was deleted meanwhile: others lock a new one
 
 
+def private_folder() -> Path:
+    """A folder for temporary files that nobody but this user can look into or write to."""
+    with told("cannot use the system's temporary folder"):
+        folder = Path(tempfile.gettempdir()) / f"transil-{os.geteuid()}"
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise TransilError(f"{folder}: not a folder of this user alone; remove it, or set TMPDIR")
+    return folder
+
+
 def umask() -> int:
     """The bits of a file's mode that this process leaves out."""
     mask = os.umask(0)

@@ -164,7 +164,8 @@ def _report(run: RunFolder, as_json: bool) -> None:
     from transil.engine.run_folder import TIMES, measured
     from transil.evaluation import evaluate
 
-    found = {path.name: path for path in sorted((run.path / "scores").iterdir())}
+    folders = (path for path in sorted((run.path / "scores").iterdir()) if path.is_dir())
+    found = {path.name: path for path in folders}
     results, split = {}, "test"
     for name, path in found.items():
         store = ScoreStore.open(path)

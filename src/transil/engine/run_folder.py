@@ -43,6 +43,8 @@ from transil.settings import flatten
 
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
+# What desktops and network disks put into any folder.
+FOREIGN = re.compile(r"\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|\.directory|\.nfs.*|lost\+found")
 STATE = re.compile(r"state-([0-9]{2,6})\.safetensors")
 FORMAT, VERSION = "transil-run", 1
 FINGERPRINT = "the data set's fingerprint"
@@ -102,7 +104,8 @@ class RunFolder:
         if not self.path.is_dir():
             raise TransilError(f"cannot write {self.path}: it is not a folder")
         for found in self.path.iterdir():
-            if found.name != LOCK and not found.name.startswith(TEMPORARY):
+            ours = found.name == LOCK or found.name.startswith(TEMPORARY)
+            if not ours and not FOREIGN.fullmatch(found.name):
                 raise TransilError(
                     f"{self.path}: the folder holds other things, but no {RECORD}; "
                     "give a new folder, or that of the run to continue"
@@ -195,7 +198,7 @@ class RunFolder:
 
     def has_checkpoint(self) -> bool:
         """Whether there is anything to go on from."""
-        return any(self.checkpoints.glob("*.safetensors"))
+        return self.finished() > 0 or self.current_path.exists()
 
     def restore(self) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The last finished state, and where the next one was interrupted."""

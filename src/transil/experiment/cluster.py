@@ -10,6 +10,7 @@ interface alone, and asks for a token that is drawn anew each time.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import ipaddress
 import os
 import secrets
@@ -24,6 +25,7 @@ from transil.errors import TransilError, missing, reason
 from transil.experiment.local import TRIES, Book, Tell
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import Failure
+from transil.unforeseen import unforeseen
 
 # Seconds between two looks at the run folders.
 LOOK = 1.0
@@ -91,6 +93,8 @@ def run_task(task: Task) -> str | None:
             train(task.config, Path(task.folder))
         except TransilError as error:
             return str(error)
+        except Exception as error:
+            return unforeseen(error)
     return None
 
 
@@ -145,10 +149,9 @@ def _closed_to_others(ray: Any) -> Iterator[None]:
 def _read_again() -> None:
     """Make Ray forget the token, and whether there is one, that it has read in this process."""
     with contextlib.suppress(ImportError, AttributeError):  # of another version: it reads once
-        from ray._raylet import AuthenticationTokenLoader, Config
-
-        Config.initialize("")
-        AuthenticationTokenLoader.instance().reset_cache()
+        compiled: Any = importlib.import_module("ray._raylet")
+        compiled.Config.initialize("")
+        compiled.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _check_closed(ray: Any) -> None:
