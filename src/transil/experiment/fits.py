@@ -25,7 +25,7 @@ from transil.correction.registry import get_correction, get_solver
 from transil.correction.solvers import Solver
 from transil.correction.transfers import merge
 from transil.errors import TransilError
-from transil.experiment.children import die_with
+from transil.experiment.children import die_with, spared
 from transil.files import digest, plain_name, remove_left
 from transil.scores import ScoreStore
 
@@ -170,7 +170,8 @@ class Fits:
             self.processes, multiprocessing.get_context("spawn"),
             initializer=_prepare, initargs=(os.getpid(),),
         )  # fmt: skip
-        made = self._begin(jobs)
+        with spared():  # they are started when they have something to do
+            made = self._begin(jobs)
         self._workers = set(multiprocessing.active_children()) - others
         return made
 

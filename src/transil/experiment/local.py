@@ -24,7 +24,7 @@ from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
 from transil.engine.training import training
 from transil.errors import TransilError, reason
-from transil.experiment.children import die_with
+from transil.experiment.children import die_with, spared
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
 from transil.unforeseen import unforeseen
@@ -187,7 +187,8 @@ class Pool:
         process = context.Process(
             target=_worker, args=(theirs, number, self.together, share, os.getpid()), daemon=True
         )
-        process.start()
+        with spared():
+            process.start()
         theirs.close()
         self.people[ours], self.given[ours] = (process, number), []
 
