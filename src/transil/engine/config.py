@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from transil.errors import TransilError
-from transil.settings import build, plain
+from transil.settings import plain
+from transil.typed import build
 
 
 @dataclass(frozen=True)

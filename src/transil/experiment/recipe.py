@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,11 +13,13 @@ from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
 from transil.experiment.ways import ways
-from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
-from transil.settings import build, merge, plain, read_yaml, yaml_lines
+from transil.settings import merge, plain
+from transil.typed import build
+from transil.yaml_files import names_in, read_named, read_yaml
 
+PACKAGE = "transil.experiment.recipes"
 TRAINING = {"train": TrainConfig, "net": NetConfig, "engine": EngineConfig}
 
 
@@ -97,28 +98,17 @@ class Experiment:
 
 def experiment_names() -> list[str]:
     """The experiments of the package."""
-    files = resources.files("transil.experiment.recipes").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return names_in(PACKAGE)
 
 
 def experiment_text(name: str) -> str:
     """An experiment's recipe as written: one of the package, or a file that ends in .yaml."""
-    if name.endswith((".yaml", ".yml")):
-        with told(f"cannot read {name}"):
-            return Path(name).read_text(encoding="utf-8", errors="replace")
-    if name in experiment_names():
-        folder = resources.files("transil.experiment.recipes")
-        return folder.joinpath(f"{name}.yaml").read_text("utf-8")
-    raise TransilError(
-        f"experiment '{name}' is unknown; {nearest(name, experiment_names())} "
-        "(a file of your own must end in .yaml)"
-    )
+    return read_named(name, PACKAGE, "experiment")
 
 
 def load_experiment(name: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """Read and check the recipe of an experiment; `overrides` go over its settings."""
-    text = experiment_text(name)
-    data = read_yaml(text, name)
+    data, lines = read_yaml(experiment_text(name), name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
     data = merge(data, overrides or {})
@@ -126,7 +116,7 @@ def load_experiment(name: str, overrides: Mapping[str, Any] | None = None) -> Ex
     if "kind" in data:
         data["kind"] = str(data["kind"])  # 32 and '32' are the same to people
     # What was given beside the file has no line in it.
-    lines = {k: n for k, n in yaml_lines(text).items() if k.split(".")[0] not in (overrides or {})}
+    lines = {k: n for k, n in lines.items() if k.split(".")[0] not in (overrides or {})}
     experiment = build(Experiment, data, name, lines)
     check(experiment, name, lines)
     return experiment
