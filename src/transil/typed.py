@@ -15,7 +15,17 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from transil.errors import TransilError
 from transil.files import read_json
@@ -26,6 +36,8 @@ Read = Callable[[Any], Any]
 
 # How deep values may be nested where any are welcome: what reads or shows them calls itself.
 DEEP = 32
+# The metadata of a field that has a default in the code and stands in every file all the same.
+ALWAYS = types.MappingProxyType({"always": True})
 # Whole numbers in files have no bound, 64 bits have.
 MOST_WHOLE = 2**63
 
@@ -50,21 +62,20 @@ class FormError(Exception):
         self.way.insert(0, key)
         return self
 
-    @property
-    def path(self) -> str:
-        """The way to the value: `cells[3].setting.states`."""
+    def path(self, prefix: str) -> str:
+        """The way to the value, after a prefix: `cells[3].setting.states`."""
         words = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.way)
-        return "".join(words).removeprefix(".")
+        return (prefix + "".join(words)).removeprefix(".")
+
+    def told(self, at: str) -> str:
+        """What is wrong, with the way to it."""
+        return self.say(at or "the whole").removeprefix("the whole: ")
 
 
 def build(
     cls: type[T], data: Any, where: str, lines: Mapping[str, int] | None = None, prefix: str = ""
 ) -> T:
-    """A dataclass from nested settings.
-
-    `where` names the file in messages, `lines` the line of each dotted key in it; `prefix` is the
-    way from the top of the file to these settings ('train.').
-    """
+    """A dataclass from nested settings (see `of_type`)."""
     made: T = of_type(data, cls, where, lines, prefix)
     return made
 
@@ -72,37 +83,36 @@ def build(
 def of_type(
     value: Any, hint: Any, where: str, lines: Mapping[str, int] | None = None, prefix: str = ""
 ) -> Any:
-    """A value of the settings as the type `hint` says, or an error."""
+    """A value of the settings as the type `hint` says, or an error.
+
+    `where` names the file in messages, `lines` the line of each dotted key in it; `prefix` is the
+    way from the top of the file to this value ('train').
+    """
     try:
         return _reader(hint, True)(value)
     except FormError as error:
-        at = (prefix + error.path).rstrip(".") or "the whole"
+        at = error.path(prefix)
         place = f"{where}, line {lines[at]}" if lines and at in lines else where
-        raise TransilError(f"{place}: {error.say(at)}") from None
+        raise TransilError(f"{place}: {error.told(at)}") from None
 
 
-def read_record(value: Any, hint: type[T], where: str) -> T:
+def read_record(value: Any, hint: type[T], where: str, prefix: str = "") -> T:
     """A value of a file that transil wrote as the type `hint` says, or an error."""
     try:
-        made: T = _reader(hint, False)(value)
+        made: T = _reader(cast(Any, hint), False)(value)
     except FormError as error:
-        raise TransilError(f"{where}: {error.say(error.path or 'the whole')}") from None
+        raise TransilError(f"{where}: {error.told(error.path(prefix))}") from None
     return made
 
 
 def read_file(
-    path: str | os.PathLike[str],
-    hint: type[T],
-    form: str,
-    version: int,
-    what: str,
-    remedy: str = "",
+    path: str | os.PathLike[str], hint: type[T], form: str, version: int, what: str, remedy: str
 ) -> T:
     """A JSON file that transil wrote; `what` it is and what to do where it is damaged are told."""
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != form:
         raise TransilError(f'{path}: not a {what} (a JSON object with "format": "{form}")')
-    if data.get("version") != version or isinstance(data.get("version"), bool):
+    if type(data.get("version")) is not int or data["version"] != version:
         raise TransilError(
             f"{path}: format version {short(data.get('version'))}, but this transil reads version "
             f"{version}; use the transil that wrote it, or a newer one"
@@ -110,7 +120,7 @@ def read_file(
     try:
         return read_record(data, hint, f"{path}: damaged {what}")
     except TransilError as error:
-        raise TransilError(f"{error}{remedy and f'; {remedy}'}") from None
+        raise TransilError(f"{error}; {remedy}") from None
 
 
 def short(value: Any) -> str:
@@ -335,7 +345,7 @@ def _dataclass(cls: Any, settings: bool) -> Read:
     needed = [
         (key, f.name)
         for key, f in names.items()
-        if f.default is MISSING and f.default_factory is MISSING
+        if f.metadata is ALWAYS or (f.default is MISSING and f.default_factory is MISSING)
     ]
 
     def unknown(key: str) -> FormError:

@@ -51,7 +51,7 @@ def read_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
         raise missing("recipes need", "pyyaml") from None
     nodes = _Nodes(where)
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """The safe loader; it makes no more nodes than are read."""
 
         count = depth = 0
@@ -146,4 +146,5 @@ class _Nodes:
         try:
             return getattr(loader, f"construct_yaml_{kind}")(node)
         except (ValueError, KeyError, IndexError, OverflowError):
-            raise self.error(line, f"{short(node.value)} cannot be read as {SCALARS[kind]}")
+            what = f"{short(node.value)} cannot be read as {SCALARS[kind]}"
+            raise self.error(line, what) from None

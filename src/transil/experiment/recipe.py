@@ -12,11 +12,12 @@ from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConf
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
+from transil.experiment.results import check_size
 from transil.experiment.ways import ways
 from transil.methods.registry import METHODS
 from transil.registry import nearest
 from transil.settings import merge, plain
-from transil.typed import build
+from transil.typed import build, short
 from transil.yaml_files import names_in, read_named, read_yaml
 
 PACKAGE = "transil.experiment.recipes"
@@ -131,13 +132,13 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
 
     # What goes into the settings of trainings is told here, where it has a line.
     for key, cls in TRAINING.items():
-        build(cls, getattr(experiment, key), where, lines, f"{key}.")
+        build(cls, getattr(experiment, key), where, lines, key)
     for name, given in experiment.sets.items():
-        build(DataConfig, given, where, lines, f"sets.{name}.")
+        build(DataConfig, given, where, lines, f"sets.{name}")
     for name, given in experiment.per_method.items():
         for key, value in given.items() if isinstance(given, Mapping) else ():
             if key in TRAINING:
-                build(TRAINING[key], value, where, lines, f"per_method.{name}.{key}.")
+                build(TRAINING[key], value, where, lines, f"per_method.{name}.{key}")
     for key in ("references", "targets", "methods", "states", "corrections", "solvers", "transfer",
                 "train_fraction", "seeds", "fit_on"):  # fmt: skip
         values = getattr(experiment, key)
@@ -145,6 +146,14 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             fail(key, "the list is empty")
         if len(set(values)) < len(values):
             fail(key, "something stands twice")
+    for key, most in (("draws", 10**6), ("resamples", 10**6)):
+        if getattr(experiment, key) > most:
+            fail(key, f"{short(getattr(experiment, key))} is too many; at most {most:,}")
+    try:
+        check_size(experiment.targets, experiment.methods, experiment.states,
+                   experiment.train_fraction, experiment.seeds)  # fmt: skip
+    except TransilError as error:
+        fail("targets", str(error))
     if len(set(experiment.candidates)) < len(experiment.candidates):
         fail("candidates", "something stands twice")
     for name in experiment.per_method:

@@ -31,7 +31,7 @@ from transil.report.parts import (
     runs_table,
     what,
 )
-from transil.report.study import Study
+from transil.report.study import Study, as_list
 from transil.report.tables import Entry, Row, Table
 from transil.report.writers import STAR, md
 
@@ -257,11 +257,11 @@ def _made(results: Results) -> Iterator[str]:
     shared = facts.get("classes_in_common")
     if isinstance(shared, Mapping) and shared:
         yield "Classes that two sets have in common:"
-        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in shared.items())
+        yield _list(f"{k}: {', '.join(map(str, as_list(v)))}" for k, v in shared.items())
     named = facts.get("same_names")
     if isinstance(named, Mapping) and named:
         yield "Classes of the same name in sets that were collected apart, and are used together:"
-        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in named.items())
+        yield _list(f"{k}: {', '.join(map(str, as_list(v)))}" for k, v in named.items())
     recipe = facts.get("recipe")
     if isinstance(recipe, Mapping) and recipe:
         # JSON is YAML: these lines can be used as a recipe again.
@@ -281,7 +281,7 @@ def _sets(sets: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         images = known.get("images")
         counts = ", ".join(f"{k} {v}" for k, v in images.items()) if isinstance(
             images, Mapping) else names.MISSING  # fmt: skip
-        mine = [names.target(str(r)) for r in used.get(name, [])]
+        mine = [names.target(str(r)) for r in as_list(used.get(name))]
         lines.append(
             _line(
                 [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transil.errors import TransilError
+from transil.experiment.results import Asked
 from transil.report.names import KINDS, RANKS, Line
 from transil.report.wanted import Place, wanted_by
 
@@ -96,8 +97,7 @@ class Study:
             named = ", ".join(r.name for r in self.results)
             raise TransilError(f"no results to report{f' in {named}' if named else ''}; "
                                "run the experiment first")  # fmt: skip
-        recipes = [r.facts.get("recipe") for r in self.results]
-        firsts = {x.get("first_classes") if isinstance(x, dict) else None for x in recipes}
+        firsts = {Asked.of(r.facts).first_classes for r in self.results}
         if len(firsts) > 1:
             raise TransilError(
                 "these results have first groups of other sizes (first_classes); report them apart"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from transil.experiment.results import Asked
 from transil.experiment.ways import ways
 from transil.report.names import Line
 
@@ -47,49 +48,36 @@ class Wanted:
         )
 
 
-def wanted_by(facts: Iterable[Mapping[str, Any]]) -> Wanted:
-    """What several results should hold; a recipe that is not told in full asks for nothing."""
+def wanted_by(facts: Iterable[dict[str, Any]]) -> Wanted:
+    """What several results should hold."""
     seeds: dict[Place, tuple[int, ...]] = {}
     lines: dict[Place, tuple[Line, ...]] = {}
     joints: dict[tuple[str, int], None] = {}
     ablations: set[Place] = set()
     references: dict[str, None] = {}
     for one in facts:
-        recipe = one.get("recipe")
-        if not isinstance(recipe, Mapping):
-            continue
-        try:
-            # As the recipes' files have it: methods stand in order whatever the order of states.
-            places = [
-                (str(target), str(method), int(states), float(fraction))
-                for fraction, target, method, states in product(
-                    recipe.get("train_fraction", [1.0]),
-                    recipe["targets"],
-                    recipe["methods"],
-                    sorted(recipe["states"]),
-                )
-            ]
-            own = tuple(int(seed) for seed in recipe.get("seeds", [0]))
-            for place in places:
-                seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *own]))
-                known = lines.get(place, ())
-                lines[place] = tuple(dict.fromkeys([*known, *_lines(recipe, place[3])]))
-                if recipe.get("ablation") and "adbic" in recipe["corrections"] and place[3] == 1.0:
-                    ablations.add(place)
-            references |= dict.fromkeys(str(name) for name in recipe["references"])
-            if recipe.get("joint"):
-                joints |= dict.fromkeys((str(t), s) for t in recipe["targets"] for s in own)
-        except (KeyError, TypeError, ValueError):  # of another version, or edited by hand
-            continue
+        asked = Asked.of(one)
+        # As the recipes' files have it: methods stand in order whatever the order of states.
+        for fraction, target, method, states in product(
+            asked.train_fraction, asked.targets, asked.methods, sorted(asked.states)
+        ):
+            place = (target, method, states, fraction)
+            seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *asked.seeds]))
+            known = lines.get(place, ())
+            lines[place] = tuple(dict.fromkeys([*known, *_lines(asked, fraction)]))
+            if asked.ablation and "adbic" in asked.corrections and fraction == 1.0:
+                ablations.add(place)
+        references |= dict.fromkeys(asked.references)
+        if asked.joint:
+            joints |= dict.fromkeys(product(asked.targets, asked.seeds))
     return Wanted(seeds, lines, tuple(joints), frozenset(ablations), tuple(references))
 
 
-def _lines(recipe: Mapping[str, Any], fraction: float) -> Iterator[Line]:
+def _lines(asked: Asked, fraction: float) -> Iterator[Line]:
     """The rows of Table 1; controls are not among them, not every method has them."""
     yield Line("raw", "raw")
-    asked = recipe.get("corrections", []), recipe.get("solvers", []), recipe.get("solvers_of", {})
-    for name, solver in ways(*asked):
-        for how in recipe.get("transfer", []):
-            yield Line("bound" if how == "oracle" else "transfer", name, solver, str(how))
-        if recipe.get("own_bound") and fraction == 1.0:
+    for name, solver in ways(asked.corrections, asked.solvers, asked.solvers_of):
+        for how in asked.transfer:
+            yield Line("bound" if how == "oracle" else "transfer", name, solver, how)
+        if asked.own_bound and fraction == 1.0:
             yield Line("bound", name, solver, "own")
