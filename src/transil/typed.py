@@ -37,7 +37,7 @@ Read = Callable[[Any], Any]
 # How deep values may be nested where any are welcome: what reads or shows them calls itself.
 DEEP = 32
 # The metadata of a field that has a default in the code and stands in every file all the same.
-ALWAYS = types.MappingProxyType({"always": True})
+ALWAYS = {"always": True}
 # Whole numbers in files have no bound, 64 bits have.
 MOST_WHOLE = 2**63
 
@@ -345,7 +345,7 @@ def _dataclass(cls: Any, settings: bool) -> Read:
     needed = [
         (key, f.name)
         for key, f in names.items()
-        if f.metadata is ALWAYS or (f.default is MISSING and f.default_factory is MISSING)
+        if "always" in f.metadata or (f.default is MISSING and f.default_factory is MISSING)
     ]
 
     def unknown(key: str) -> FormError:

@@ -187,7 +187,10 @@ class RunConfig:
     def from_dict(cls, data: Mapping[str, Any], where: str = "config") -> RunConfig:
         """From nested dictionaries; unknown keys and wrong types are errors that name the key."""
         config = build(cls, data, where)
-        config.train.check()
+        try:
+            config.train.check()
+        except TransilError as error:
+            raise TransilError(f"{where}: {error}") from None
         threads = 1 if config.engine.threads is None else config.engine.threads
         if not 1 <= threads <= MOST_THREADS:
             raise TransilError(f"{where}: engine.threads is {threads}; 1 to {MOST_THREADS}")
