@@ -310,21 +310,22 @@ def test_results_of_early_versions_are_read(tmp_path: Path) -> None:
 def test_types_are_read_exactly() -> None:
     """Whatever a dataclass may declare; numbers of NumPy are not those of a file."""
     share = Annotated[float, Between(0, 1)]
-    hints: list[tuple[Any, Any, Any]] = [
+    good: list[tuple[Any, Any, Any]] = [
         (tuple[int, str], [1, "a"], (1, "a")),
         (dict[str, tuple[share, ...]], {"a": [0, 1.0]}, {"a": (0.0, 1.0)}),
         (int | list[str] | None, ["a"], ["a"]),
         (float, 3, 3.0),
         (Any, {"a": [1, None]}, {"a": [1, None]}),
     ]
-    for hint, value, made in hints:
+    for hint, value, made in good:
         assert read_record(value, hint, "x") == made
-    for hint, value in [
+    bad: list[tuple[Any, Any]] = [
         (tuple[int, str], [1]), (list[int], "12"), (list[int], {"0": 1}), (int, True), (int, 1.0),
         (float, "1"), (float, np.float32(1)), (float, True), (share, 1.5), (dict[str, int], [1]),
         (int | None, "x"), (Any, float("nan")), (Any, [float("inf")]), (int, 2**63), (bool, 1),
         (str, b"x"), (Any, 10**400),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for hint, value in bad:
         with pytest.raises(TransilError, match="x: "):
             read_record(value, hint, "x")
 

@@ -13,8 +13,9 @@ import os
 import reprlib
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import (
     Annotated,
     Any,
@@ -139,60 +140,65 @@ _SHORT.maxstring = _SHORT.maxother = 60
 def _reader(hint: Any, settings: bool) -> Read:
     """What reads a value as a type; raises a FormError."""
     origin, words = get_origin(hint), get_args(hint)
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    if hint is float:
-        return _setting if settings else _number
-    if hint is int:
-        return _whole if settings else _bounded
+    kind = origin or hint
     if hint is Any:
         return _anything
+    if hint in (float, int, str):
+        return {float: _setting if settings else _number, int: _whole if settings else _bounded,
+                str: _text}[hint]  # fmt: skip
     if origin is Annotated:
-        limits = [limit for limit in words[1:] if isinstance(limit, Between)]
-        return _within(_reader(words[0], settings), limits)
+        return _within(_reader(words[0], settings), words[1:])
     if origin in (Union, types.UnionType):
         options = [_reader(w, settings) for w in words if w is not type(None)]
         return _either(options, type(None) in words)
     if origin is Literal:
         return _chosen(words)
-    if hint in (list, tuple) or origin in (list, tuple):
-        several = hint is list or origin is list or len(words) < 2 or words[1] is Ellipsis
-        items = [_reader(word, settings) for word in words if word is not Ellipsis]
-        make = list if list in (hint, origin) else tuple
-        return _list(items or [_anything], make, several, settings)
-    if isinstance(origin or hint, type) and issubclass(origin or hint, Mapping):
+    if kind in (list, tuple):
+        items = [_reader(word, settings) for word in words if word is not Ellipsis] or [_anything]
+        return _list(items, kind, kind is list or len(words) < 2 or words[1] is Ellipsis, settings)
+    if isinstance(kind, type) and issubclass(kind, Mapping):
         return _group(_reader(words[1], settings) if words else _anything, settings)
-    if hasattr(hint, "from_json"):
-        return _own(hint.from_json)
-    if is_dataclass(hint):
-        return _dataclass(hint, settings)
-    return _plain(hint, str(hint))
+    if hasattr(hint, "from_json"):  # a type that reads itself
+        return lambda value: _made(hint.from_json, _anything(value))
+    return _dataclass(hint, settings) if is_dataclass(hint) else partial(_exactly, hint)
+
+
+_WANTED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 def _wrong(value: Any, wanted: str) -> FormError:
     return FormError(lambda at: f"{at} is {short(value)}, but must be {wanted}")
 
 
-def _outside(value: Any, limit: Between) -> FormError:
-    ends = f"{limit.least:g} to {limit.most:g}"
+def _outside(value: Any, ends: str) -> FormError:
     return FormError(lambda at: f"{at} is {short(value)}; it must be {ends}")
 
 
-def _plain(kind: Any, wanted: str) -> Read:
-    def read(value: Any) -> Any:
-        if type(value) is not kind:
-            raise _wrong(value, wanted)
-        return value
-
-    return read
+def _exactly(kind: Any, value: Any) -> Any:
+    if type(value) is not kind:
+        raise _wrong(value, _WANTED.get(kind, str(kind)))
+    return value
 
 
-_whole = _plain(int, "a whole number")
-_is_text = _plain(str, "a text")
+def _inside(key: str | int | None, read: Read, value: Any) -> Any:
+    """A value in a list or group."""
+    try:
+        return read(value)
+    except FormError as error:
+        raise error if key is None else error.inside(key) from None
+
+
+def _made(make: Callable[..., Any], *values: Any, **named: Any) -> Any:
+    """What is made of values that have the right types and may go together badly."""
+    try:
+        return make(*values, **named)
+    except TransilError as error:
+        text = str(error)
+    raise FormError(lambda at: f"{at}: {text}")
 
 
 def _text(value: Any) -> Any:
-    if not _is_text(value).isascii():
+    if not _exactly(str, value).isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -200,7 +206,7 @@ def _text(value: Any) -> Any:
     return value
 
 
-_PLAIN: dict[Any, Read] = {str: _text, bool: _plain(bool, "true or false")}
+_whole = partial(_exactly, int)
 
 
 def _bounded(value: Any) -> Any:
@@ -210,56 +216,47 @@ def _bounded(value: Any) -> Any:
 
 
 def _number(value: Any) -> float:
-    if type(value) is not float and type(value) is not int:
-        raise _wrong(value, "a number")
+    if type(value) is not int:
+        _exactly(float, value)
     try:
         made = float(value)
     except OverflowError:
         made = math.inf
     if not math.isfinite(made):
-        raise FormError(lambda at: f"{at} is {made}; it must be a finite number")
+        raise _outside(made, "a finite number")
     return made
 
 
 def _setting(value: Any) -> float:
     """A number that YAML may read as a text: 1e-4."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            raise _wrong(value, "a number") from None
-    return _number(value)
+    try:
+        return _number(float(value) if isinstance(value, str) else value)
+    except ValueError:
+        raise _wrong(value, "a number") from None
 
 
 def _anything(value: Any, deep: int = DEEP) -> Any:
     """What has no type of its own: as it is, but no more than other files and pages can take."""
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, float):
-        return _number(value)
-    if type(value) is int:
-        return _bounded(value)
+    if type(value) in (str, float, int):
+        {str: _text, float: _number, int: _bounded}[type(value)](value)
     if not isinstance(value, Mapping | list | tuple):
         return value
     if not deep:
         raise FormError(lambda at: f"{at.split('.')[0].split('[')[0]} is nested too deep")
-    items = value.items() if isinstance(value, Mapping) else enumerate(value)
-    for key, item in items:
-        try:
-            _anything(item, deep - 1)
-            if not isinstance(key, int):
-                _text(key)
-        except FormError as error:
-            raise error.inside(key) from None
-    return dict(value) if isinstance(value, Mapping) else value
+    inner = partial(_anything, deep=deep - 1)
+    if isinstance(value, Mapping):
+        return _group(inner, True)(value)
+    for number, item in enumerate(value):
+        _inside(number, inner, item)
+    return value
 
 
-def _within(read: Read, limits: list[Between]) -> Read:
+def _within(read: Read, limits: tuple[Any, ...]) -> Read:
     def within(value: Any) -> Any:
         made = read(value)
         for limit in limits:
-            if not limit.least <= made <= limit.most:
-                raise _outside(made, limit)
+            if isinstance(limit, Between) and not limit.least <= made <= limit.most:
+                raise _outside(made, f"{limit.least:g} to {limit.most:g}")
         return made
 
     return within
@@ -270,10 +267,8 @@ def _either(options: list[Read], nothing: bool) -> Read:
         if nothing and value is None:
             return None
         for option in options[:-1]:
-            try:
+            with suppress(FormError):
                 return option(value)
-            except FormError:
-                pass
         return options[-1](value)
 
     return either
@@ -294,14 +289,11 @@ def _list(items: list[Read], make: type, several: bool, settings: bool) -> Read:
             raise _wrong(value, "a list")
         if not several and len(value) != len(items):
             raise _wrong(value, f"a list of {len(items)}")
-        made = []
-        for number, item in enumerate(value):
-            try:
-                made.append(items[0 if several else number](item))
-            except FormError as error:
-                # People count the items of a list of settings themselves: it is short.
-                raise error if settings else error.inside(number) from None
-        return make(made)
+        # In a list of settings people find the item by its value.
+        return make(
+            _inside(None if settings else number, items[0 if several else number], item)
+            for number, item in enumerate(value)
+        )
 
     return read
 
@@ -309,49 +301,27 @@ def _list(items: list[Read], make: type, several: bool, settings: bool) -> Read:
 def _group(read: Read, settings: bool) -> Read:
     def group(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise _wrong(value, _OBJECT[settings])
-        made = {}
-        for key, item in value.items():
-            try:
-                made[_text(key)] = read(item)
-            except FormError as error:
-                raise error.inside(key) from None
-        return made
+            raise _wrong(value, "a group of settings" if settings else "an object")
+        return {_inside(key, _text, key): _inside(key, read, value[key]) for key in value}
 
     return group
-
-
-_OBJECT = {True: "a group of settings", False: "an object"}
-
-
-def _own(from_json: Read) -> Read:
-    """A type that reads itself."""
-
-    def own(value: Any) -> Any:
-        try:
-            return from_json(_anything(value))
-        except TransilError as error:
-            text = str(error)
-        raise FormError(lambda at: f"{at}: {text}")
-
-    return own
 
 
 def _dataclass(cls: Any, settings: bool) -> Read:
     hints = get_type_hints(cls, include_extras=True)
     # A field whose name Python keeps for itself has a '_' at its end.
-    names = {f.name.rstrip("_"): f for f in fields(cls)}
-    readers = {key: (f.name, _reader(hints[f.name], settings)) for key, f in names.items()}
+    names = {f.name.rstrip("_"): f.name for f in fields(cls)}
+    readers = {key: _reader(hints[name], settings) for key, name in names.items()}
     needed = [
-        (key, f.name)
-        for key, f in names.items()
+        f.name.rstrip("_")
+        for f in fields(cls)
         if "always" in f.metadata or (f.default is MISSING and f.default_factory is MISSING)
     ]
 
     def unknown(key: str) -> FormError:
         def say(at: str) -> str:
             head = at.removesuffix(key)
-            return f"unknown key '{at}'; {nearest(at, [f'{head}{name}' for name in names])}"
+            return f"unknown key '{at}'; {nearest(at, [head + name for name in names])}"
 
         return FormError(say, key)
 
@@ -360,24 +330,13 @@ def _dataclass(cls: Any, settings: bool) -> Read:
             if settings:
                 raise FormError(lambda at: f"{at} is a group of settings, not {short(value)}")
             raise _wrong(value, "an object")
-        made = {}
-        for key, item in value.items():
-            if key not in readers:
-                if settings:
-                    raise unknown(str(key))
-                continue
-            name, reader = readers[key]
-            try:
-                made[name] = reader(item)
-            except FormError as error:
-                raise error.inside(key) from None
-        for key, name in needed:
-            if name not in made:
+        for key in value if settings else ():
+            if key not in names:
+                raise unknown(str(key))
+        for key in needed:
+            if key not in value:
                 raise FormError(lambda at: f"{at} is missing", key)
-        try:
-            return cls(**made)
-        except TransilError as error:
-            text = str(error)
-        raise FormError(lambda at: f"{at}: {text}")
+        made = {names[k]: _inside(k, readers[k], v) for k, v in value.items() if k in names}
+        return _made(cls, **made)
 
     return read
