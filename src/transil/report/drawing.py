@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from transil.report.figures import figure_class
 from transil.report.names import shorten
 from transil.report.palette import GREY
+from transil.report.plotting import figure_class, settings
 
 # Black follows the page's text colour; ink on coloured cells must not, so it is not quite black.
 TEXT, INK, PAPER = "#000000", "#010101", "#fefefe"
@@ -61,12 +61,7 @@ class Picture:
 @contextmanager
 def drawing() -> Iterator[None]:
     """The settings of all figures, whatever the user's own are."""
-    figure_class()
-    import matplotlib
-
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(BASE)
+    with settings(BASE), warnings.catch_warnings():
         # A letter that the font has not is left to the reader's browser.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
