@@ -92,9 +92,15 @@ def test_settings_that_were_made_before_change_nothing(
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (ModuleNotFoundError("no", name="matplotlib"), "^figures need matplotlib; run: pip install"),
+        (
+            ModuleNotFoundError("no", name="matplotlib"),
+            "^figures need matplotlib; run: pip install",
+        ),
         (ModuleNotFoundError("No module named 'kiwisolver'", name="kiwisolver"), "'kiwisolver'$"),
-        (ImportError("numpy.core.multiarray\nfailed"), "^matplotlib does not work here: numpy.core"),
+        (
+            ImportError("numpy.core.multiarray\nfailed"),
+            "^matplotlib does not work here: numpy.core",
+        ),
         (OSError("no folder for caches"), "^matplotlib does not work here: no folder"),
     ],
 )

@@ -43,11 +43,13 @@ def settings(own: Mapping[str, Any]) -> Iterator[None]:
     import matplotlib
 
     # Not rcdefaults: that reads the user's styles. The backend is nobody's here.
-    plain = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
+    plain = {
+        str(k): v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")
+    }
     with matplotlib.rc_context():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of settings that will go
-            matplotlib.rcParams.update({**plain, **own})  # type: ignore[arg-type]
+            matplotlib.rcParams.update({**plain, **own})  # type: ignore[dict-item]
         yield
 
 
