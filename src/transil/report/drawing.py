@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from transil.errors import TransilError
 from transil.report.names import shorten
 from transil.report.palette import GREY
 from transil.report.plotting import figure_class, settings
@@ -45,6 +46,14 @@ BASE: dict[Any, Any] = {
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
 }
+
+
+# Square inches, the longest side, and lines over all panels: a few seconds and 100 MB.
+LARGEST, LONGEST, MOST_SERIES = 2000.0, 300.0, 4000
+
+
+class TooLargeError(TransilError):
+    """A figure that nobody could look at, and that would take minutes to draw."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,13 @@ class Grid:
         self.panel = panel
         under = bottom + self.below
         height = top + under + rows * panel[1] + (rows - 1) * gap[1]
+        series = rows * columns * max(1, len(legend))
+        if (
+            self.width * height > LARGEST
+            or max(self.width, height) > LONGEST
+            or series > MOST_SERIES
+        ):
+            raise TooLargeError(f"a figure of {rows:,} x {columns:,} panels is too large")
         self.figure: Any = figure_class()(figsize=(self.width, height))
         self.panels: list[list[Any]] = []
         for r in range(rows):

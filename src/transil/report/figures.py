@@ -12,8 +12,10 @@ import numpy as np
 from transil.errors import TransilError
 from transil.files import atomic_file
 from transil.metrics import Metrics
+from transil.report.names import shorten
 from transil.report.palette import BLUE, GREY, ORANGE, Style, bank_styles
 from transil.report.plotting import figure_class, settings
+from transil.report.sound import printable
 from transil.schedule import Schedule
 
 RAW, CORRECTED = (ORANGE, "o"), (BLUE, "o")
@@ -66,8 +68,8 @@ def _figure(
 
 
 def _plain(text: str) -> str:
-    """Text in which a dollar does not begin mathematics."""
-    return text.replace("$", r"\$")
+    """Text of any name: a dollar does not begin mathematics, nothing moves or is very long."""
+    return shorten(printable(text), 200).replace("$", r"\$")
 
 
 def _draw_accuracy(axes: Any, results: Mapping[str, Metrics], styles: Mapping[str, Style]) -> None:

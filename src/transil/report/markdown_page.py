@@ -32,7 +32,7 @@ from transil.report.parts import (
     runs_table,
     what,
 )
-from transil.report.study import Study
+from transil.report.study import Study, as_list
 from transil.report.tables import Entry, Row, Table
 from transil.report.writers import STAR, md
 from transil.report.written import FILE, PICTURE, Output, write_outputs
@@ -131,7 +131,7 @@ def _page(
         for picture in figures.values():
             yield from _figure(picture, path)
         if parts.undrawn:
-            yield f"No figures: {text(parts.undrawn)}"
+            yield text(parts.undrawn)
     yield "## What failed or is missing"
     yield from _missing(study)
     yield "## How it was made"
@@ -273,11 +273,11 @@ def _made(results: Results) -> Iterator[str]:
     shared = facts.get("classes_in_common")
     if isinstance(shared, Mapping) and shared:
         yield "Classes that two sets have in common:"
-        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in shared.items())
+        yield _list(f"{pair}: {_several(found)}" for pair, found in shared.items())
     named = facts.get("same_names")
     if isinstance(named, Mapping) and named:
         yield "Classes of the same name in sets that were collected apart, and are used together:"
-        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in named.items())
+        yield _list(f"{pair}: {_several(found)}" for pair, found in named.items())
     recipe = facts.get("recipe")
     if isinstance(recipe, Mapping) and recipe:
         # JSON is YAML: these lines can be used as a recipe again.
@@ -297,7 +297,7 @@ def _sets(sets: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         images = known.get("images")
         counts = ", ".join(f"{k} {v}" for k, v in images.items()) if isinstance(
             images, Mapping) else names.MISSING  # fmt: skip
-        mine = [names.target(str(r)) for r in used.get(name, [])]
+        mine = _several([names.target(str(r)) for r in as_list(used.get(name))])
         lines.append(
             _line(
                 [
@@ -305,12 +305,17 @@ def _sets(sets: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
                     str(len(classes)) if isinstance(classes, list) else text(str(classes)),
                     text(str(known.get("size", names.MISSING))),
                     text(counts),
-                    text(", ".join(mine) or names.MISSING),
+                    text(mine or names.MISSING),
                     text(str(known.get("fingerprint", names.MISSING))),
                 ]
             )
         )
     return "\n".join(lines)
+
+
+def _several(items: Any) -> str:
+    """One or several things of a fact, whatever they are."""
+    return ", ".join(map(str, as_list(items)))
 
 
 def _list(items: Any) -> str:

@@ -120,7 +120,7 @@ def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
     if figures or parts.undrawn:
         content = _figures(list(figures.values()))
         if parts.undrawn:
-            content += f"<p>No figures: {escape(parts.undrawn)}</p>"
+            content += f"<p>{escape(parts.undrawn)}</p>"
         sections.append(("figures", "Figures of the paper", content))
     missing = missing_texts(study)
     if study.failures or missing:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
+from transil.errors import TransilError
 from transil.experiment.ways import ways
 from transil.report.names import Line
 
+# What a recipe asks for is each of these with each of the others.
+LISTS = ("train_fraction", "targets", "methods", "states", "seeds",
+         "corrections", "solvers", "transfer")  # fmt: skip
+DEFAULTS: dict[str, Any] = {"train_fraction": [1.0], "seeds": [0], "corrections": [], "solvers": [],
+                            "transfer": [], "solvers_of": {}, "ablation": False, "joint": False,
+                            "own_bound": False}  # fmt: skip
+MOST = 1_000_000
 Place = tuple[str, str, int, float]  # target, method, states, fraction: a setting without its seed
 
 
@@ -35,16 +45,16 @@ class Wanted:
     def fractions(self) -> list[float]:
         return sorted({p[3] for p in self.seeds}, reverse=True)
 
+    @cached_property
+    def _rows(self) -> dict[tuple[float, str], dict[Line, None]]:
+        found: dict[tuple[float, str], dict[Line, None]] = {}
+        for place, lines in self.lines.items():
+            found.setdefault((place[3], place[1]), {}).update(dict.fromkeys(lines))
+        return found
+
     def lines_of(self, fraction: float, method: str) -> list[Line]:
         """The rows that a method should have in the table of a fraction."""
-        return list(
-            dict.fromkeys(
-                line
-                for place, lines in self.lines.items()
-                if (place[1], place[3]) == (method, fraction)
-                for line in lines
-            )
-        )
+        return list(self._rows.get((fraction, method), ()))
 
 
 def wanted_by(facts: Iterable[Mapping[str, Any]]) -> Wanted:
@@ -55,41 +65,78 @@ def wanted_by(facts: Iterable[Mapping[str, Any]]) -> Wanted:
     ablations: set[Place] = set()
     references: dict[str, None] = {}
     for one in facts:
-        recipe = one.get("recipe")
-        if not isinstance(recipe, Mapping):
+        asked = _asked(one.get("recipe"))
+        if asked is None:
             continue
-        try:
-            # As the recipes' files have it: methods stand in order whatever the order of states.
-            places = [
-                (str(target), str(method), int(states), float(fraction))
-                for fraction, target, method, states in product(
-                    recipe.get("train_fraction", [1.0]),
-                    recipe["targets"],
-                    recipe["methods"],
-                    sorted(recipe["states"]),
-                )
-            ]
-            own = tuple(int(seed) for seed in recipe.get("seeds", [0]))
-            for place in places:
-                seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *own]))
-                known = lines.get(place, ())
-                lines[place] = tuple(dict.fromkeys([*known, *_lines(recipe, place[3])]))
-                if recipe.get("ablation") and "adbic" in recipe["corrections"] and place[3] == 1.0:
-                    ablations.add(place)
-            references |= dict.fromkeys(str(name) for name in recipe["references"])
-            if recipe.get("joint"):
-                joints |= dict.fromkeys((str(t), s) for t in recipe["targets"] for s in own)
-        except (KeyError, TypeError, ValueError):  # of another version, or edited by hand
-            continue
+        for place in asked.places:
+            seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *asked.seeds]))
+            rows = asked.whole if place[3] == 1.0 else asked.parts
+            lines[place] = tuple(dict.fromkeys([*lines.get(place, ()), *rows]))
+        ablations |= {p for p in asked.places if asked.ablation and p[3] == 1.0}
+        references |= dict.fromkeys(asked.references)
+        joints |= dict.fromkeys(asked.joints)
     return Wanted(seeds, lines, tuple(joints), frozenset(ablations), tuple(references))
 
 
-def _lines(recipe: Mapping[str, Any], fraction: float) -> Iterator[Line]:
+@dataclass(frozen=True)
+class _Asked:
+    """What one recipe asks for."""
+
+    places: list[Place]
+    seeds: tuple[int, ...]
+    whole: list[Line]  # the rows with all training images, and with a part of them
+    parts: list[Line]
+    joints: list[tuple[str, int]]
+    ablation: bool
+    references: list[str]
+
+
+def _asked(recipe: Any) -> _Asked | None:
+    """What a recipe asks for; None where it is of another version, or edited by hand."""
+    if not isinstance(recipe, Mapping):
+        return None
+    told = {**DEFAULTS, **recipe}
+    try:
+        lists: list[list[Any]] = [_list(told[key]) for key in LISTS]
+        models = prod(max(1, len(values)) for values in lists)
+        if models > MOST:
+            raise TransilError(f"the recipe in these results asks for {models:,} numbers; no "
+                               "report can show so many")  # fmt: skip
+        fractions, targets, methods, sizes, seeds, *_ = lists
+        own = tuple(int(seed) for seed in seeds)
+        # As the recipes' files have it: methods stand in order whatever the order of states.
+        places = [
+            (str(target), str(method), int(states), float(fraction))
+            for fraction, target, method, states in product(
+                fractions, targets, methods, sorted(sizes)
+            )
+        ]
+        return _Asked(
+            places,
+            own,
+            list(_lines(told, whole=True)),
+            list(_lines(told, whole=False)),
+            [(str(t), seed) for t in targets for seed in own if told["joint"]],
+            bool(told["ablation"]) and "adbic" in told["corrections"],
+            [str(name) for name in _list(told["references"])],
+        )
+    except TransilError:
+        raise
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError("not a list")
+    return list(value)
+
+
+def _lines(recipe: Mapping[str, Any], whole: bool) -> Iterator[Line]:
     """The rows of Table 1; controls are not among them, not every method has them."""
     yield Line("raw", "raw")
-    asked = recipe.get("corrections", []), recipe.get("solvers", []), recipe.get("solvers_of", {})
-    for name, solver in ways(*asked):
-        for how in recipe.get("transfer", []):
+    for name, solver in ways(recipe["corrections"], recipe["solvers"], recipe["solvers_of"]):
+        for how in recipe["transfer"]:
             yield Line("bound" if how == "oracle" else "transfer", name, solver, str(how))
-        if recipe.get("own_bound") and fraction == 1.0:
+        if recipe["own_bound"] and whole:
             yield Line("bound", name, solver, "own")
