@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -87,6 +88,16 @@ def test_settings_that_were_made_before_change_nothing(
         draw(tmp_path)
         assert matplotlib.rcParams["text.usetex"]  # theirs again
     assert drawn(tmp_path) == plain
+
+
+def test_a_title_of_any_kind_is_drawn(tmp_path: Path) -> None:
+    store = biased_scores("4/2", seed=0, images_per_class=4, splits=("test",))
+    title = "\x1b[31m </text><script> $\\x$ \ud800 " + "x" * 5000
+    draw_evaluation({"raw": evaluate(store)}, store.schedule, tmp_path / "x.svg", title)
+    svg = (tmp_path / "x.svg").read_text()
+    ElementTree.fromstring(svg)
+    assert "\x1b" not in svg
+    assert "<script" not in svg
 
 
 @pytest.mark.parametrize(
