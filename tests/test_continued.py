@@ -123,7 +123,7 @@ def test_a_damaged_record_is_told(january: Path, images: Images, tmp_path: Path)
     run = train(config, tmp_path / "run", images=some(images, [4, 5]))
     record = run.path / "run.json"
     record.write_text(record.read_text().replace('"class_names"', '"names"'))
-    with pytest.raises(TransilError, match="damaged record, 'data.past' is not whole"):
+    with pytest.raises(TransilError, match="damaged record: data.past.class_names is missing"):
         train(config, run.path, images=some(images, [4, 5]))
 
 

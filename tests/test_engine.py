@@ -28,7 +28,8 @@ from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS
 from transil.nets import build_net
-from transil.settings import flatten, read_overrides, read_yaml
+from transil.settings import flatten, read_overrides
+from transil.yaml_files import read_yaml
 
 # -- learning rates ----------------------------------------------------------------------------
 

@@ -150,21 +150,18 @@ def report_command(
       transil report results/ other-results/ -o both/
       transil report results/ --markdown docs/results.md
     """
-    from transil.experiment.results import FILE
     from transil.experiment.running import load_results
     from transil.report.markdown_page import check_page, markdown_files
     from transil.report.page import report_files
     from transil.report.parts import parts_of
     from transil.report.reading import read_reading
-    from transil.report.sound import sound
     from transil.report.written import write_outputs
 
     if output is None and len(folders) > 1:
         raise TransilError("several results folders: name the report's own with -o")
     where = output or folders[0]
     found = [
-        sound(r, str(folder / FILE)).seen_from(folder, where)
-        for r, folder in zip(load_results(folders), folders, strict=True)
+        r.seen_from(folder, where) for r, folder in zip(load_results(folders), folders, strict=True)
     ]
     if markdown is not None:
         check_page(markdown)

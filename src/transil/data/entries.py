@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from transil.data.source import Pixels
 from transil.errors import TransilError
 from transil.files import digest, read_json, sha256, told
 from transil.schedule import IntArray
+from transil.typed import Between, read_file
 
 FORMAT, VERSION = "transil-images", 1
 META = "meta.json"
@@ -26,24 +28,22 @@ NAME = re.compile(r".*-(\d+|native)-[0-9a-f]{16}")
 VERIFY_BYTES = 1 << 30
 
 
+Size = Annotated[int, Between(0, 2**50)]
+
+
 @dataclass(frozen=True)
 class EntrySplit:
     """What `meta.json` says of one split."""
 
-    shape: tuple[int, ...]
-    bytes: int
+    shape: tuple[Size, ...]
+    bytes: Size
     sha256: str
     labels_sha256: str
 
-    @classmethod
-    def read(cls, data: Any) -> EntrySplit:
-        """Strictly: anything of another form is a ValueError."""
-        shape = data["shape"]
-        if len(shape) != 4 or not all(type(n) is int and n >= 0 for n in shape) or shape[3] != 3:
-            raise ValueError("shape")
-        if shape[1] != shape[2] or int(np.prod(shape)) != data["bytes"]:
-            raise ValueError("shape")
-        return cls(tuple(shape), data["bytes"], str(data["sha256"]), str(data["labels_sha256"]))
+    def __post_init__(self) -> None:
+        square = len(self.shape) == 4 and self.shape[1:] == (self.shape[1], self.shape[1], 3)
+        if not square or math.prod(self.shape) != self.bytes:
+            raise TransilError(f"{self.bytes} bytes are no square images of shape {self.shape}")
 
 
 def content_of(class_names: Sequence[str], splits: Mapping[str, EntrySplit]) -> str:
@@ -52,41 +52,34 @@ def content_of(class_names: Sequence[str], splits: Mapping[str, EntrySplit]) -> 
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One folder of decoded images."""
+class Meta:
+    """What `meta.json` says."""
 
-    path: Path
     name: str
     class_names: tuple[str, ...]
     fingerprint: str
-    stamp: str
     splits: dict[str, EntrySplit]
     skipped: tuple[str, ...]
     duplicates: int
+    stamp: str = ""
+
+    def __post_init__(self) -> None:
+        if "train" not in self.splits:
+            raise TransilError("splits.train is missing")
+
+
+@dataclass(frozen=True)
+class Entry(Meta):
+    """One folder of decoded images."""
+
+    path: Path = Path()
 
     @classmethod
     def read(cls, path: Path) -> Entry:
-        """Read `meta.json`; raises TransilError or ValueError and its like where it is wrong."""
-        data = read_json(path / META)
-        if data["format"] != FORMAT or data["version"] != VERSION or "train" not in data["splits"]:
-            raise ValueError("another format")
-        stamp = data.get("stamp", data["fingerprint"])  # early versions had one for both
-        texts = [data["name"], data["fingerprint"], stamp, *data["class_names"], *data["skipped"]]
-        lists = (data["class_names"], data["skipped"])
-        if not all(isinstance(text, str) for text in texts) or type(data["duplicates"]) is not int:
-            raise ValueError("values")
-        if not all(isinstance(values, list) for values in lists):
-            raise ValueError("lists")
-        return cls(
-            path,
-            data["name"],
-            tuple(data["class_names"]),
-            data["fingerprint"],
-            stamp,
-            {str(name): EntrySplit.read(split) for name, split in data["splits"].items()},
-            tuple(data["skipped"]),
-            data["duplicates"],
-        )
+        """Read `meta.json`."""
+        meta = read_file(path / META, Meta, FORMAT, VERSION, "meta file", "convert the set again")
+        # Early versions had one value for both.
+        return cls(**{**vars(meta), "path": path, "stamp": meta.stamp or meta.fingerprint})
 
     @property
     def bytes(self) -> int:
@@ -159,7 +152,7 @@ def open_entry(path: Path) -> Entry | None:
             entry.labels(name)
         if entry.bytes <= VERIFY_BYTES and not entry.verify():
             return None
-    except (TransilError, OSError, EOFError, KeyError, TypeError, ValueError, AttributeError):
+    except (OSError, EOFError, ValueError):
         return None
     return entry
 

@@ -18,7 +18,7 @@ from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
 from transil.nets.heads import find_head
 from transil.registry import Registry, nearest
-from transil.settings import of_type
+from transil.typed import of_type
 
 METHODS: Registry[Method] = Registry(
     "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, LwfAll, Lucir, Joint]
@@ -39,7 +39,7 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
         if key not in known:
             remedy = nearest(key, known) if known else "it has none"
             raise TransilError(f"method '{name}' has no setting '{key}'; {remedy}")
-        values[key] = of_type(value, hints[key], f"method '{name}': settings.{key}")
+        values[key] = of_type(value, hints[key], f"method '{name}'", prefix=f"settings.{key}")
     try:
         find_head(cls.head)
     except TransilError as error:

@@ -15,7 +15,7 @@ from transil.metrics import Metrics
 from transil.report.names import shorten
 from transil.report.palette import BLUE, GREY, ORANGE, Style, bank_styles
 from transil.report.plotting import figure_class, settings
-from transil.report.sound import printable
+from transil.report.texts import printable
 from transil.schedule import Schedule
 
 RAW, CORRECTED = (ORANGE, "o"), (BLUE, "o")

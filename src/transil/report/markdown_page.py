@@ -273,11 +273,11 @@ def _made(results: Results) -> Iterator[str]:
     shared = facts.get("classes_in_common")
     if isinstance(shared, Mapping) and shared:
         yield "Classes that two sets have in common:"
-        yield _list(f"{pair}: {_several(found)}" for pair, found in shared.items())
+        yield _list(f"{k}: {', '.join(map(str, as_list(v)))}" for k, v in shared.items())
     named = facts.get("same_names")
     if isinstance(named, Mapping) and named:
         yield "Classes of the same name in sets that were collected apart, and are used together:"
-        yield _list(f"{pair}: {_several(found)}" for pair, found in named.items())
+        yield _list(f"{k}: {', '.join(map(str, as_list(v)))}" for k, v in named.items())
     recipe = facts.get("recipe")
     if isinstance(recipe, Mapping) and recipe:
         # JSON is YAML: these lines can be used as a recipe again.
@@ -297,7 +297,7 @@ def _sets(sets: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         images = known.get("images")
         counts = ", ".join(f"{k} {v}" for k, v in images.items()) if isinstance(
             images, Mapping) else names.MISSING  # fmt: skip
-        mine = _several([names.target(str(r)) for r in as_list(used.get(name))])
+        mine = [names.target(str(r)) for r in as_list(used.get(name))]
         lines.append(
             _line(
                 [
@@ -305,17 +305,12 @@ def _sets(sets: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
                     str(len(classes)) if isinstance(classes, list) else text(str(classes)),
                     text(str(known.get("size", names.MISSING))),
                     text(counts),
-                    text(mine or names.MISSING),
+                    text(", ".join(mine) or names.MISSING),
                     text(str(known.get("fingerprint", names.MISSING))),
                 ]
             )
         )
     return "\n".join(lines)
-
-
-def _several(items: Any) -> str:
-    """One or several things of a fact, whatever they are."""
-    return ", ".join(map(str, as_list(items)))
 
 
 def _list(items: Any) -> str:

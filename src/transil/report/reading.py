@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from transil.files import read_bytes
-from transil.report.sound import printable
+from transil.report.texts import printable
 
 FILE = "reading.md"
 # Bytes: hundreds of pages.

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transil.errors import TransilError
+from transil.experiment.results import Asked
 from transil.report.names import KINDS, RANKS, Line
-from transil.report.sound import sound
+from transil.report.texts import cleaned
 from transil.report.wanted import Place, wanted_by
 
 if TYPE_CHECKING:
@@ -96,19 +97,18 @@ class Study:
     """One view of everything; where two results hold the same cell, the later one's is taken."""
 
     def __init__(self, results: Sequence[Results]) -> None:
-        self.results = tuple(sound(r) for r in results)
+        self.results = tuple(cleaned(r) for r in results)
         if not any(_content(r) for r in self.results):
             named = ", ".join(r.name for r in self.results)
             raise TransilError(f"no results to report{f' in {named}' if named else ''}; "
                                "run the experiment first")  # fmt: skip
-        recipes = [r.facts.get("recipe") for r in self.results]
-        firsts = unique(_first_classes(recipe) for recipe in recipes)
+        firsts = {Asked.of(r.facts).first_classes for r in self.results}
         if len(firsts) > 1:
             raise TransilError(
                 "these results have first groups of other sizes (first_classes); report them apart"
             )
         # The paper has equal groups: its numbers stand beside such alone.
-        self.first_classes: int | None = firsts[0]
+        self.first_classes: int | None = firsts.pop()
         cells: dict[Any, Cell] = {}
         details: dict[Any, Detail] = {}
         pairs: dict[Any, Pairs] = {}
@@ -350,11 +350,6 @@ def mean_or_none(values: Iterable[float | None]) -> float | None:
 def deviation(values: Sequence[float]) -> float | None:
     """The sample's standard deviation; None of a single value."""
     return statistics.stdev(values) if len(values) > 1 else None
-
-
-def _first_classes(recipe: Any) -> int | None:
-    value = recipe.get("first_classes") if isinstance(recipe, dict) else None
-    return value if isinstance(value, int) else None
 
 
 def _content(results: Results) -> bool:
