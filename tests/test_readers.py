@@ -271,6 +271,7 @@ def test_figures_of_extreme_numbers_are_drawn(tmp_path: Path) -> None:
         (("cells",), GONE, "cells is missing"),
         (("name",), nested(200), "name is [[[[[[[...]]]]]]], but must be a text"),
         (("details", 0, "mean_score"), [1.0], "details[0]: mean_score has 1 entries, for 3 states"),
+        (("details", 0, "group_accuracy"), [[]] * 3, "details[0]: group_accuracy[0] has 0 entries,"),
         (("pairs", 0, "alpha"), [[1.0]], "pairs[0]: alpha has 1 entries, for 5 references"),
         (("ablations", 0, "draws"), [], "ablations[0]: draws has 0 entries, for 4 counts"),
         (("choices", 0, "raw"), {}, "choices[0]: left_out and raw are of other references"),

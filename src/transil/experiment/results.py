@@ -86,6 +86,8 @@ class Detail:
             score_deviation=self.score_deviation,
             group_accuracy=self.group_accuracy,
         )
+        for s, row in enumerate(self.group_accuracy):
+            _as_long(s + 1, "groups", **{f"group_accuracy[{s}]": row})
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
+from transil.errors import TransilError
 from transil.experiment.results import Asked
 from transil.experiment.ways import ways
 from transil.report.names import Line
 
+MOST = 1_000_000
 Place = tuple[str, str, int, float]  # target, method, states, fraction: a setting without its seed
 
 
@@ -36,16 +40,16 @@ class Wanted:
     def fractions(self) -> list[float]:
         return sorted({p[3] for p in self.seeds}, reverse=True)
 
+    @cached_property
+    def _rows(self) -> dict[tuple[float, str], dict[Line, None]]:
+        found: dict[tuple[float, str], dict[Line, None]] = {}
+        for place, lines in self.lines.items():
+            found.setdefault((place[3], place[1]), {}).update(dict.fromkeys(lines))
+        return found
+
     def lines_of(self, fraction: float, method: str) -> list[Line]:
         """The rows that a method should have in the table of a fraction."""
-        return list(
-            dict.fromkeys(
-                line
-                for place, lines in self.lines.items()
-                if (place[1], place[3]) == (method, fraction)
-                for line in lines
-            )
-        )
+        return list(self._rows.get((fraction, method), ()))
 
 
 def wanted_by(facts: Iterable[dict[str, Any]]) -> Wanted:
@@ -57,6 +61,8 @@ def wanted_by(facts: Iterable[dict[str, Any]]) -> Wanted:
     references: dict[str, None] = {}
     for one in facts:
         asked = Asked.of(one)
+        _check_size(asked)
+        rows = {whole: tuple(_lines(asked, whole)) for whole in (True, False)}
         # As the recipes' files have it: methods stand in order whatever the order of states.
         for fraction, target, method, states in product(
             asked.train_fraction, asked.targets, asked.methods, sorted(asked.states)
@@ -64,7 +70,7 @@ def wanted_by(facts: Iterable[dict[str, Any]]) -> Wanted:
             place = (target, method, states, fraction)
             seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *asked.seeds]))
             known = lines.get(place, ())
-            lines[place] = tuple(dict.fromkeys([*known, *_lines(asked, fraction)]))
+            lines[place] = tuple(dict.fromkeys([*known, *rows[fraction == 1.0]]))
             if asked.ablation and "adbic" in asked.corrections and fraction == 1.0:
                 ablations.add(place)
         references |= dict.fromkeys(asked.references)
@@ -73,11 +79,21 @@ def wanted_by(facts: Iterable[dict[str, Any]]) -> Wanted:
     return Wanted(seeds, lines, tuple(joints), frozenset(ablations), tuple(references))
 
 
-def _lines(asked: Asked, fraction: float) -> Iterator[Line]:
+def _check_size(asked: Asked) -> None:
+    """An error where there would be no end of counting; an empty list may be asked for, too."""
+    lists = (asked.train_fraction, asked.targets, asked.methods, asked.states, asked.seeds,
+             asked.corrections, asked.solvers, asked.transfer)  # fmt: skip
+    numbers = prod(max(1, len(values)) for values in lists)
+    if numbers > MOST:
+        raise TransilError(f"the recipe in these results asks for {numbers:,} numbers; no "
+                           "report can show so many")  # fmt: skip
+
+
+def _lines(asked: Asked, whole: bool) -> Iterator[Line]:
     """The rows of Table 1; controls are not among them, not every method has them."""
     yield Line("raw", "raw")
     for name, solver in ways(asked.corrections, asked.solvers, asked.solvers_of):
         for how in asked.transfer:
             yield Line("bound" if how == "oracle" else "transfer", name, solver, how)
-        if asked.own_bound and fraction == 1.0:
+        if asked.own_bound and whole:
             yield Line("bound", name, solver, "own")
