@@ -60,7 +60,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / EVIL).write_text("nothing")
     sets = {name: {"path": "images"} for name in (EVIL, "a", "b")}
     recipe = {"references": ["a", "b"], "targets": [EVIL], "methods": ["lwf"], "states": [3],
-              "corrections": ["adbic"], "kind": "tiny", "sets": sets}  # fmt: skip
+              "corrections": ["adbic"], "kind": "tiny", "sets": sets, "allow_overlap": True}  # fmt: skip
     (folder / "recipe.yaml").write_text(json.dumps(recipe))  # which is YAML
     done = run_here(
         "train", "--data", "images", "--recipe", "lwf-tiny", "--states", "3", "-o", f"run{EVIL}",
