@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +283,7 @@ def test_processes_that_are_started_do_not_hear_of_ctrl_c() -> None:
     try:
         with spared():
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
             assert heard == []
         assert heard == [signal.SIGINT]
     finally:
