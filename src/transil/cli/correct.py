@@ -108,5 +108,5 @@ def read_order_option(text: str | None) -> list[int] | None:
         return [int(place) for place in text.split(",")]
     except ValueError:
         raise TransilError(
-            f"--order '{text}': give columns from 0, as 3,0,2,1, or a .json file of them"
+            f"--order '{text[:40]}': give columns from 0, as 3,0,2,1, or a .json file of them"
         ) from None
