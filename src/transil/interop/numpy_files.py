@@ -134,7 +134,9 @@ def _arrays(source: Path) -> dict[str, NDArray[Any]]:
                 kind = type(found[name]).__name__
                 raise TransilError(f"{source}: {name} is a {kind}; expected a tensor")
         where = {name: f"{source}: {name}" for name in names}
-        return {name: to_numpy(checked_tensor(found[name], where[name]), where[name]) for name in names}
+        return {
+            name: to_numpy(checked_tensor(found[name], where[name]), where[name]) for name in names
+        }
     arrays: dict[str, NDArray[Any]] = {}
     for file in _files(source):
         if file.stem in arrays:
