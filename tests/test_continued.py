@@ -20,7 +20,7 @@ from transil.engine.past import after, find_past
 from transil.errors import LeakError
 
 ALL = "formula:strokes?classes=6&train=12&test=5&size=16"
-METHODS = ["ft", "lwf", "lwf-t", "lucir", "anchored"]
+METHODS = ["ft", "lwf", "lwf-t", "lwf-all", "lucir", "anchored"]
 
 
 pytestmark = pytest.mark.usefixtures("outside")

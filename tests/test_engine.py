@@ -114,7 +114,7 @@ def test_rates_of_later_states() -> None:
 
 
 def test_every_method_has_the_three_recipes() -> None:
-    for name in ("ft", "ft+", "siw", "lwf", "lwf-t", "lucir", "joint"):
+    for name in ("ft", "ft+", "siw", "lwf", "lwf-t", "lwf-all", "lucir", "joint"):
         known = METHODS.find(name).trained_as()
         for kind in ("224", "32", "tiny"):
             config = resolve(method=name, recipe=f"{known}-{kind}")

@@ -65,8 +65,9 @@ def correct(
 
     Columns stand in the order in which the classes were learned, or as --order says; they stay
     where they are. A .npy file may be larger than memory. In a table, columns of text are carried
-    along, and so are those that --keep names; without --state it must name all that are no scores. Only raw scores (logits) can be corrected, not
-    probabilities. 'transil bank list' names the banks that come with transil.
+    along, and so are those that --keep names; without --state it names all that are no scores. Only
+    raw scores (logits) can be corrected, not probabilities. 'transil bank list' names the banks that
+    come with transil.
 
     \b
     Examples:

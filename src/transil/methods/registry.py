@@ -13,6 +13,7 @@ from transil.methods.ft_plus import FtPlus
 from transil.methods.joint import Joint
 from transil.methods.lucir import Lucir
 from transil.methods.lwf import Lwf
+from transil.methods.lwf_all import LwfAll
 from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
 from transil.nets.heads import find_head
@@ -20,7 +21,7 @@ from transil.registry import Registry, nearest
 from transil.settings import of_type
 
 METHODS: Registry[Method] = Registry(
-    "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, Lucir, Joint]
+    "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, LwfAll, Lucir, Joint]
 )
 register_method: Callable[[type[Method]], type[Method]] = METHODS.register
 
