@@ -250,6 +250,7 @@ def test_what_is_no_array(bank: Bank, scores: Any, given: Any) -> None:
     calls: list[Callable[[], Any]] = [
         lambda: bank.correct(given),
         lambda: bank.like(given, 3),
+        lambda: bank.like(np.ones((80, 0)), 3),
         lambda: check_bank(bank, given, 3),
         lambda: fit_state(given, labels, "12/3"),
         lambda: ScoreStore.from_arrays({"test": [(given, labels)]}, [12]),

@@ -285,6 +285,8 @@ class Bank:
         Labels are not needed. State 1 is never corrected and tells nothing. It warns where the
         scores are so much larger or smaller that they are rather those of another method.
         """
+        check_scores(scores)
+        self.schedule.check_columns(scores.shape[-1], state)
         bank, found = self._brought_to(scores, state)
         self._tell(found)
         return bank
