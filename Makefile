@@ -47,13 +47,16 @@ gpu:
 	PYTHONPATH=src $(GPU_PYTHON) benchmarks/runs.py --fuse
 
 # The constraints pin every version, torch first: left alone, pip may bring another torch with
-# gigabytes of CUDA packages. PIP_FLAGS can name another index.
+# gigabytes of CUDA packages; before it pip itself, since that of an old Python has known holes.
+# PIP_FLAGS can name another index.
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+	--constraint constraints.txt
+
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-		--constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-		--constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --upgrade pip
+	$(INSTALL) torch
+	$(INSTALL) --editable '.[dev]'
 	touch $@
 
 clean:

@@ -40,7 +40,10 @@ class Workers:
             backend = os.environ.get("TRANSIL_BACKEND", backend)
             host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
             try:
-                socket.getaddrinfo(host, port)  # torch would try for minutes, deaf to signals
+                # torch would try for minutes, deaf to signals.
+                socket.getaddrinfo(host, port)
+                if not distributed.is_backend_available(backend):
+                    raise ValueError(f"this torch has no backend '{backend}'")
                 distributed.init_process_group(backend)
             except (OSError, RuntimeError, ValueError) as error:
                 raise TransilError(
