@@ -19,7 +19,7 @@ def missing(what: str, *packages: str) -> TransilError:
 
 
 def reason(error: BaseException | None) -> str:
-    """The first line of another library's message, for one of our own; what is wrong stands at its end."""
+    """The first line of another library's message, for one of our own; its end says what is wrong."""
     lines = str(error).strip().splitlines()
     if not lines:
         return type(error).__name__
