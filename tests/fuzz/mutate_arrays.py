@@ -9,7 +9,9 @@ import json
 import os
 import pickle
 import tarfile
+import warnings
 import zipfile
+from functools import wraps
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fuzz.mutate import DIGITS, json_text, spoiled
+from fuzz.mutate import DIGITS, Mutation, json_text, spoiled
 
 HEADERS = (
     "(1180591620717411303424, 8)", "(-1, 8)", "(8,)", "()", "(0, 8)", "(8, 0)", "(4611686018427387904, 8)",
@@ -28,6 +30,18 @@ DTYPES = (
     "'>f4'", "[('a', '<f4'), ('b', '|O')]", "'x'", "''", "'<f4,<f4'", "'(2,)<f4'", "None", "0",
     "[('\\x1b[31m', '<f4')]", "'<f" + DIGITS + "'",
 )  # fmt: skip
+
+
+def _quietly(mutation: Mutation) -> Mutation:
+    """Without the warnings of libraries that are made to write strange things."""
+
+    @wraps(mutation)
+    def quiet(path: Path, random: Random) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mutation(path, random)
+
+    return quiet
 
 
 def npy_bytes(array: Any) -> bytes:
@@ -89,6 +103,7 @@ def npy_of(path: Path, random: Random) -> None:
         path.write_bytes(npy_bytes(odd_array(np.load(path), random)))
 
 
+@_quietly  # one name twice
 def npz_of(path: Path, random: Random) -> None:
     """A .npz file by its members."""
     with zipfile.ZipFile(path) as old:
@@ -113,17 +128,13 @@ def npz_of(path: Path, random: Random) -> None:
     elif what == 9:
         members[at] = (name, spoiled(raw, random))
     else:
-        zeros = npy_header(npy_bytes(np.zeros((2, 2), np.float32)), Random(1))[:0]
-        zeros += npy_bytes(np.zeros((1 << 26, 4), np.uint8))  # a bomb: 256 MB in 256 KB
-        members[at] = (name, zeros)
-    import warnings
-
-    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
-        warnings.simplefilter("ignore")  # one name twice
+        members[at] = (name, npy_bytes(np.zeros((1 << 26, 4), np.uint8)))  # 256 MB in 256 KB
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
         for member, content in members:
             new.writestr(member, content)
 
 
+@_quietly
 def torch_of(path: Path, random: Random) -> None:
     """A torch file that holds something else, or the same otherwise."""
     good = torch.load(path, weights_only=True)
@@ -150,11 +161,7 @@ def torch_of(path: Path, random: Random) -> None:
         name = random.choice(sorted(good))
         torch.save({**good, name: random.choice(made)}, path)
     else:
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.save(random.choice(made), path)
+        torch.save(random.choice(made), path)
 
 
 def safetensors_header(raw: bytes, random: Random) -> bytes:

@@ -49,10 +49,21 @@ def import_everything() -> None:
             main(words)
 
 
+def _keep_commands() -> None:
+    """Have the commands built once: that takes ten times as long as most cases."""
+    import typer
+
+    from transil.cli.app import app
+
+    built = typer.main.get_command(app)
+    typer.main.get_command = lambda _: built
+
+
 def serve() -> None:
     """Read orders until nobody gives any."""
     answers = os.fdopen(os.dup(1), "w")
     import_everything()
+    _keep_commands()
     gc.collect()
     gc.freeze()  # a collection in a child would copy all pages
     for line in sys.stdin:
