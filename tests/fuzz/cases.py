@@ -74,57 +74,152 @@ AGAIN = (
     "train --data formula:strokes?classes=4&train=20&test=4&size=16 --recipe ft-tiny --states 2 "
     "--device cpu -o run train.epochs=1"
 )
-AFTER = "train --after run --data formula:strokes?classes=6&train=20&test=4&size=16 -o new --device cpu"
+AFTER = (
+    "train --after run --data formula:strokes?classes=6&train=20&test=4&size=16 -o new --device cpu"
+)
 
 SCORES = (
-    Target("import-scores numpy --format numpy -o new", "numpy/*.npy", "npy bytes place beside", "", "new", 2),
+    Target(
+        "import-scores numpy --format numpy -o new",
+        "numpy/*.npy",
+        "npy bytes place beside",
+        "",
+        "new",
+        2,
+    ),
     Target("import-scores arrays.npz -o new", "arrays.npz", "npz bytes place", "", "new", 2),
-    Target("import-scores arrays.pt -o new --schedule 4,2,2", "arrays.pt", "torch bytes place", "", "new"),
+    Target(
+        "import-scores arrays.pt -o new --schedule 4,2,2",
+        "arrays.pt",
+        "torch bytes place",
+        "",
+        "new",
+    ),
     Target("import-scores dkt -o new", "dkt/*.ckpt", "torch bytes place beside", "", "new", 2),
-    Target("import-scores numpy --format numpy --schedule schedule.json -o new", "schedule.json",
-           "json bytes place", "numpy", "new"),
-    Target("import-scores numpy --format numpy -o store", "store/store.json", "json bytes place", "numpy", "store"),
-    Target("import-bank released --schedule 4,2,2 -o new.json", "released/*.ckpt", "torch bytes place beside",
-           "", "new.json"),
+    Target(
+        "import-scores numpy --format numpy --schedule schedule.json -o new",
+        "schedule.json",
+        "json bytes place",
+        "numpy",
+        "new",
+    ),
+    Target(
+        "import-scores numpy --format numpy -o store",
+        "store/store.json",
+        "json bytes place",
+        "numpy",
+        "store",
+    ),
+    Target(
+        "import-bank released --schedule 4,2,2 -o new.json",
+        "released/*.ckpt",
+        "torch bytes place beside",
+        "",
+        "new.json",
+    ),
     Target("evaluate store", "store/store.json", "json text bytes place beside", weight=2),
     Target("evaluate store --json", "store/test-*", "data data safetensors place"),
     Target("evaluate store --csv --bank bank.json", "bank.json", "json text bytes place", "store"),
     Target("evaluate run", "run/run.json", "json place"),
     Target("evaluate run", "run/scores/ft/store.json", "json"),
     Target("fit store -o new.json", "store/store.json", "json text place", "", "new.json"),
-    Target("fit store store2 -o new.json", "store/val-*", "data safetensors bytes place", "store2", "new.json"),
-    Target("fit store --solver paper --epochs 2 -o new.json", "store/val-*", "data", "", "new.json"),
+    Target(
+        "fit store store2 -o new.json",
+        "store/val-*",
+        "data safetensors bytes place",
+        "store2",
+        "new.json",
+    ),
+    Target(
+        "fit store --solver paper --epochs 2 -o new.json", "store/val-*", "data", "", "new.json"
+    ),
     Target("fit store -o bank.json", "bank.json", "json bytes place", "store", "bank.json"),
-)  # fmt: skip
+)
 
 BANKS = (
-    Target("transfer bank.json both.json -o new.json", "bank.json", "json text bytes place", "both.json", "new.json"),
-    Target("transfer bank.json --like scores.npy --state 3 -o new.json", "scores.npy", "npy bytes place",
-           "bank.json", "new.json"),
-    Target("transfer both.json --how oracle --target store -o new.json", "store/test-*", "data place",
-           "both.json", "new.json"),
-    *(Target(f"correct scores.{kind} --bank bank.json -o new.{out}", f"scores.{kind}", f"{ways} bytes place",
-             "bank.json", f"new.{out}", 2)
-      for kind, out, ways in (("npy", "npy", "npy"), ("npz", "npy", "npz"), ("pt", "pt", "torch"),
-                              ("safetensors", "npy", "safetensors"), ("csv", "csv", "csv csv csv"), ("tsv", "csv", "csv"),
-                              ("parquet", "parquet", "parquet parquet"))),
-    Target("correct listed.parquet --key logits --bank bank.json -o new.parquet", "listed.parquet", "parquet",
-           "bank.json", "new.parquet"),
-    Target("correct scores.npy --bank bank.json -o new.npy", "bank.json", "json text bytes place beside",
-           "scores.npy", "new.npy"),
-    Target("correct scores.npy --bank bank.json --order order.json -o new.npy", "order.json", "json bytes place",
-           "scores.npy bank.json", "new.npy"),
+    Target(
+        "transfer bank.json both.json -o new.json",
+        "bank.json",
+        "json text bytes place",
+        "both.json",
+        "new.json",
+    ),
+    Target(
+        "transfer bank.json --like scores.npy --state 3 -o new.json",
+        "scores.npy",
+        "npy bytes place",
+        "bank.json",
+        "new.json",
+    ),
+    Target(
+        "transfer both.json --how oracle --target store -o new.json",
+        "store/test-*",
+        "data place",
+        "both.json",
+        "new.json",
+    ),
+    *(
+        Target(
+            f"correct scores.{kind} --bank bank.json -o new.{out}",
+            f"scores.{kind}",
+            f"{ways} bytes place",
+            "bank.json",
+            f"new.{out}",
+            2,
+        )
+        for kind, out, ways in (
+            ("npy", "npy", "npy"),
+            ("npz", "npy", "npz"),
+            ("pt", "pt", "torch"),
+            ("safetensors", "npy", "safetensors"),
+            ("csv", "csv", "csv csv csv"),
+            ("tsv", "csv", "csv"),
+            ("parquet", "parquet", "parquet parquet"),
+        )
+    ),
+    Target(
+        "correct listed.parquet --key logits --bank bank.json -o new.parquet",
+        "listed.parquet",
+        "parquet",
+        "bank.json",
+        "new.parquet",
+    ),
+    Target(
+        "correct scores.npy --bank bank.json -o new.npy",
+        "bank.json",
+        "json text bytes place beside",
+        "scores.npy",
+        "new.npy",
+    ),
+    Target(
+        "correct scores.npy --bank bank.json --order order.json -o new.npy",
+        "order.json",
+        "json bytes place",
+        "scores.npy bank.json",
+        "new.npy",
+    ),
     Target("bank show bank.json", "bank.json", "json text bytes place", weight=2),
     Target("bank show both.json --json --reference two", "both.json", "json"),
     Target("bank compare bank.json both.json", "bank.json", "json bytes place", "both.json"),
-    Target("bank check scores.npy --state 3 --bank bank.json", "scores.npy", "npy bytes place", "bank.json"),
+    Target(
+        "bank check scores.npy --state 3 --bank bank.json",
+        "scores.npy",
+        "npy bytes place",
+        "bank.json",
+    ),
     Target("bank check scores.npy --state 3 --bank bank.json", "bank.json", "json", "scores.npy"),
-)  # fmt: skip
+)
 
 IMAGES = (
     Target("data show images --json", "images/*/*/*.png", "image bytes place beside", weight=2),
     Target("data show images --json", "images/train", "place beside"),
-    Target("data show images --size 8 --skip-bad --sheet new.png", "images/train/*/*.png", "image", "", "new.png"),
+    Target(
+        "data show images --size 8 --skip-bad --sheet new.png",
+        "images/train/*/*.png",
+        "image",
+        "",
+        "new.png",
+    ),
     Target("data show lists --json", "lists/*.lst", "text bytes place beside", "images", "", 2),
     Target("data show cifar --json", "cifar/*", "pickle pickle pickle bytes place", "", "", 2),
     Target("data convert cifar-100.tar.gz new", "cifar-100.tar.gz", "tar tar place", "", "new", 2),
@@ -133,49 +228,105 @@ IMAGES = (
     Target("data show shards --json", "shards/*", "parquet parquet place beside"),
     Target("data show converted --json", "converted/meta.json", "json text bytes place", weight=2),
     Target("data show converted --json", "converted/*.npy", "labels labels npy place"),
-    Target("data show converted --sheet new.png", "converted/*.u8", "bytes place beside", "", "new.png"),
+    Target(
+        "data show converted --sheet new.png", "converted/*.u8", "bytes place beside", "", "new.png"
+    ),
     Target("data cache --cache-dir kept --json", "kept/*/meta.json", "json text place beside"),
     Target("data cache --cache-dir kept --verify", "kept/*/*", "bytes place", "", "kept"),
-    Target("data cache --cache-dir kept --clear", "kept/*/meta.json", "json beside place", "", "kept"),
-    Target("data show images --size 8 --cache-dir kept --json", "kept/*/meta.json", "json place", "images", "kept"),
+    Target(
+        "data cache --cache-dir kept --clear", "kept/*/meta.json", "json beside place", "", "kept"
+    ),
+    Target(
+        "data show images --size 8 --cache-dir kept --json",
+        "kept/*/meta.json",
+        "json place",
+        "images",
+        "kept",
+    ),
     Target("data convert images new --size 8", "images/*/*/*.png", "image", "", "new"),
-)  # fmt: skip
+)
 
 TRAININGS = (
     Target(TRAIN, "training.yaml", "yaml yaml yaml text bytes place", "", "new", 2),
     Target(AGAIN, "run/run.json", "json json text place beside", "", "run", 2),
     Target(AGAIN, "run/label-map.json", "json place", "", "run"),
-    Target(AGAIN, "run/checkpoints/state-02.safetensors", "facts safetensors bytes place beside", "", "run"),
+    Target(
+        AGAIN,
+        "run/checkpoints/state-02.safetensors",
+        "facts safetensors bytes place beside",
+        "",
+        "run",
+    ),
     Target(AGAIN, "run/scores/ft/store.json", "json place", "", "run"),
     Target(AGAIN, "run/*.jsonl", "text bytes place", "", "run"),
     Target(AFTER, "run/run.json", "json place", "", "new"),
     Target(AFTER, "run/label-map.json", "json place", "", "new"),
     Target(AFTER, "run/checkpoints/state-02.safetensors", "facts safetensors", "", "new"),
-    Target("train --recipe ft-tiny --data images --schedule small.json --device cpu -o new train.epochs=1",
-           "small.json", "json", "images", "new"),
-    Target("train --data lists --recipe ft-tiny --states 1 --device cpu -o new train.epochs=1", "lists/*.lst", "text",
-           "images", "new"),
-    Target("predict run photo.png", "run/run.json", "json json text bytes place", "photo.png", "", 2),
-    Target("predict run photo.png --json", "run/label-map.json", "json json bytes place", "photo.png"),
-    Target("predict run photo.png --csv", "run/checkpoints/*", "facts safetensors bytes place beside", "photo.png"),
+    Target(
+        "train --recipe ft-tiny --data images --schedule small.json --device cpu -o new train.epochs=1",
+        "small.json",
+        "json",
+        "images",
+        "new",
+    ),
+    Target(
+        "train --data lists --recipe ft-tiny --states 1 --device cpu -o new train.epochs=1",
+        "lists/*.lst",
+        "text",
+        "images",
+        "new",
+    ),
+    Target(
+        "predict run photo.png", "run/run.json", "json json text bytes place", "photo.png", "", 2
+    ),
+    Target(
+        "predict run photo.png --json", "run/label-map.json", "json json bytes place", "photo.png"
+    ),
+    Target(
+        "predict run photo.png --csv",
+        "run/checkpoints/*",
+        "facts safetensors bytes place beside",
+        "photo.png",
+    ),
     Target("predict run photo.png", "photo.png", "image bytes place", "run"),
     Target("predict run images -o new.csv", "images/train/*/*", "image beside", "run", "new.csv"),
-    Target("predict run photo.png --bank pair.json --any-method", "pair.json", "json", "run photo.png"),
-)  # fmt: skip
+    Target(
+        "predict run photo.png --bank pair.json --any-method", "pair.json", "json", "run photo.png"
+    ),
+)
 
 EXPERIMENTS = (
-    Target("run experiment.yaml -o new --plan", "experiment.yaml", "yaml yaml yaml text bytes place", "", "new", 3),
+    Target(
+        "run experiment.yaml -o new --plan",
+        "experiment.yaml",
+        "yaml yaml yaml text bytes place",
+        "",
+        "new",
+        3,
+    ),
     Target(STUDY, "experiment.yaml", "yaml", "done", "done"),
     Target(STUDY, "done/runs/*/run.json", "json json text place beside", "experiment.yaml", "done"),
     Target(STUDY, "done/runs/*/label-map.json", "json place", "experiment.yaml", "done"),
     Target(STUDY, "done/runs/*/scores/lwf/store.json", "json place", "experiment.yaml", "done"),
     Target(STUDY, "done/fits/*", "json place beside", "experiment.yaml", "done"),
-    Target("run experiment.yaml -o done --plan", "done/runs/*/*", "bytes place",
-           "experiment.yaml", "done"),
-    Target("report results -o new", "results/results.json", "json json text bytes place", "", "new", 3),
-    Target("report results --markdown new.md -o new", "results/reading.md", "text bytes place beside",
-           "", "new new.md"),
-)  # fmt: skip
+    Target(
+        "run experiment.yaml -o done --plan",
+        "done/runs/*/*",
+        "bytes place",
+        "experiment.yaml",
+        "done",
+    ),
+    Target(
+        "report results -o new", "results/results.json", "json json text bytes place", "", "new", 3
+    ),
+    Target(
+        "report results --markdown new.md -o new",
+        "results/reading.md",
+        "text bytes place beside",
+        "",
+        "new new.md",
+    ),
+)
 
 FAMILIES = {
     "scores": SCORES,

@@ -68,9 +68,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(
-    seeds: Path, server: Server, record_property: Any
-) -> Iterator[Bench]:
+def bench(seeds: Path, server: Server, record_property: Any) -> Iterator[Bench]:
     """Where cases are run."""
     bench = Bench(seeds, server)
     yield bench
@@ -92,7 +90,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.write_line("| command | cases | " + " | ".join(verdicts) + " |")
     terminalreporter.write_line("|---|--:|--:|--:|--:|")
     for command in [*sorted({command for command, _ in counts}), "all"]:
-        found = [sum(n for (c, v), n in counts.items() if command in (c, "all") and v == verdict)
-                 for verdict in verdicts]  # fmt: skip
+        found = [
+            sum(n for (c, v), n in counts.items() if command in (c, "all") and v == verdict)
+            for verdict in verdicts
+        ]
         cells = " | ".join(f"{n:,}" for n in (sum(found), *found))
         terminalreporter.write_line(f"| {command} | {cells} |")

@@ -1,4 +1,4 @@
-"""Ways to spoil a file: each takes the file and a random generator, and is the same for the same seed."""
+"""Ways to spoil a file; each is the same for the same seed of its random generator."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 RAW_YAML = (
     ".nan", "-.inf", ".inf", "!!timestamp 2001-01-01", "!!timestamp x", "2001-99-99", "2001-01-01",
-    "!!bool x", "!!int x", "!!float x", "!!set {a, b}", "!!set x", "!!binary aGVsbG8=", "!!binary %",
+    "!!bool x", "!!int x", "!!float x", "!!set {a, b}", "!!set x", "!!binary aGVsbG8=",
+    "!!binary %",
     "!!omap [a: 1]", "!!pairs [a: 1]", "!!null x", "!!str {a: 1}", "!!seq {a: 1}", "!!map [1]",
     "!!python/object/apply:os.system [id]", "!!python/name:os.system", "!none x", "&a [*a]",
     "&a {b: *a}", "*nothing", "{? [a] : b}", "{? {a: b} : c}", "{<<: 1}", "{<<: [1]}",
     "{<<: {epochs: 2}}", DIGITS, "0x" + "f" * 5000, "0b1", "0o17", "1:59:59", "1_000", "1e5",
     "~", "yes", "'a", '"a', '"\\x00"', '"\\uD800"', "[" * 3000, "[" * 3000 + "]" * 3000,
-    "{a: " * 3000, "\t- x", "%YAML 9.9", "---\n---", "a: b: c", "- - - -", "|", ">", "? x", "@", "`",
+    "{a: " * 3000, "\t- x", "%YAML 9.9", "---\n---", "a: b: c", "- - - -", "|", ">", "? x", "@",
+    "`",
     "\x00", "\x1b[31m", "\ufeff", "\u2028", "[1, 2, 3", "'\x1b]0;title\x07'",
 )  # fmt: skip
 
@@ -70,7 +72,9 @@ def spoiled(raw: bytes, random: Random) -> bytes:
         elif what == 4:
             data[at:at] = data[at : at + length]
         elif what == 5:
-            data[at : at + length] = random.choice((b"\0", b"\xff", b"\x80", b"9", b"\x1b")) * length
+            data[at : at + length] = (
+                random.choice((b"\0", b"\xff", b"\x80", b"9", b"\x1b")) * length
+            )
         elif what == 6:
             other = random.randrange(len(data) + 1)
             data[at : at + length] = data[other : other + length]
@@ -114,7 +118,9 @@ def text_of(path: Path, random: Random) -> None:
         else:
             lines[at] = line * random.choice((2, 50))
     raw = "\n".join(lines).encode("utf-8", "surrogatepass")
-    path.write_bytes(random.choice((raw, raw, raw, raw.decode().encode("utf-16"), b"\xef\xbb\xbf" + raw)))
+    path.write_bytes(
+        random.choice((raw, raw, raw, raw.decode().encode("utf-16"), b"\xef\xbb\xbf" + raw))
+    )
 
 
 # -- places ------------------------------------------------------------------------------------
@@ -146,7 +152,8 @@ def place(path: Path, random: Random) -> None:
 
 
 PLACES = (
-    "pipe", "folder", "loop", "dangling", "device", "empty", "missing", "huge", "socket-like", "itself",
+    "pipe", "folder", "loop", "dangling", "device", "empty", "missing", "huge", "socket-like",
+    "itself",
 )  # fmt: skip
 
 
@@ -157,7 +164,7 @@ def place_as(what: str) -> Mutation:
         def choice(self, seq: Any) -> Any:
             return what
 
-    return lambda path, random: place(path, Fixed())
+    return lambda path, _: place(path, Fixed())
 
 
 def neighbours(path: Path, random: Random) -> None:
@@ -165,11 +172,12 @@ def neighbours(path: Path, random: Random) -> None:
     folder = path if path.is_dir() else path.parent
     stems = [p.name for p in folder.iterdir()] or ["x"]
     old = random.choice(stems)
-    number = random.choice(("9999999999", "0", "-1", "00", "1e9", "²", "９", "9" * 200))
+    number = random.choice(("9999999999", "0", "-1", "00", "1e9", "²", "\uff19", "9" * 200))
     digits = [i for i, c in enumerate(old) if c.isdigit()]
     names = [
         ".DS_Store", "._" + old, "Thumbs.db", "\x1b[31m" + old, old + "\n", old + ".bak", " " + old,
-        "\U0001f986" + old, old[: digits[-1]] + number + old[digits[-1] + 1 :] if digits else number,
+        "\U0001f986" + old,
+        old[: digits[-1]] + number + old[digits[-1] + 1 :] if digits else number,
         "desktop.ini", old.upper(), "__MACOSX", ".hidden", "state-9999999999.safetensors",
     ]  # fmt: skip
     new = folder / random.choice(names)[:250]
@@ -218,7 +226,9 @@ def changed(data: Any, random: Random, odd: Any) -> Any:
     if what == 0:
         del inner[last]
     elif what == 1 and isinstance(inner, dict):
-        inner[random.choice(("", " ", "x", "\x1b[31m", DIGITS, "0", "-1", "__class__"))] = inner.pop(last)
+        inner[random.choice(("", " ", "x", "\x1b[31m", DIGITS, "0", "-1", "__class__"))] = (
+            inner.pop(last)
+        )
     elif what == 2 and isinstance(inner, list):
         inner.insert(last, inner[last])
     elif what == 3:

@@ -22,11 +22,13 @@ import torch
 from fuzz.mutate import DIGITS, Mutation, json_text, spoiled
 
 HEADERS = (
-    "(1180591620717411303424, 8)", "(-1, 8)", "(8,)", "()", "(0, 8)", "(8, 0)", "(4611686018427387904, 8)",
+    "(1180591620717411303424, 8)", "(-1, 8)", "(8,)", "()", "(0, 8)", "(8, 0)",
+    "(4611686018427387904, 8)",
     "(2, 2, 2)", f"({DIGITS}, 8)", "'x'", "None", "(1.5, 8)", "(True, 8)", "(" * 500 + ")" * 500,
 )  # fmt: skip
 DTYPES = (
-    "'|O'", "'<f2'", "'<f16'", "'<c16'", "'<U9'", "'|S9'", "'<M8[ns]'", "'|V8'", "'|b1'", "'|u1'", "'<i8'",
+    "'|O'", "'<f2'", "'<f16'", "'<c16'", "'<U9'", "'|S9'", "'<M8[ns]'", "'|V8'", "'|b1'", "'|u1'",
+    "'<i8'",
     "'>f4'", "[('a', '<f4'), ('b', '|O')]", "'x'", "''", "'<f4,<f4'", "'(2,)<f4'", "None", "0",
     "[('\\x1b[31m', '<f4')]", "'<f" + DIGITS + "'",
 )  # fmt: skip
@@ -66,7 +68,19 @@ def odd_array(good: Any, random: Random) -> Any:
         with np.errstate(all="ignore"):
             kind = random.choice(kinds)
             return np.zeros(values.shape, kind) if kind in ("M8[s]", "V4") else values.astype(kind)
-    shapes = ((), (0,), (0, 8), (8, 0), (1, 1), (3, 8, 1), (2, 7), (2, 9), (100_000, 1), (1, 4), (1, 100))
+    shapes = (
+        (),
+        (0,),
+        (0, 8),
+        (8, 0),
+        (1, 1),
+        (3, 8, 1),
+        (2, 7),
+        (2, 9),
+        (100_000, 1),
+        (1, 4),
+        (1, 100),
+    )
     if what < 14:
         return np.zeros(random.choice(shapes), values.dtype)
     if what == 14:
@@ -86,11 +100,13 @@ def npy_header(good: bytes, random: Random) -> bytes:
     elif what == 3:
         words["fortran_order"] = random.choice(("1", "None", "'x'", "[]"))
     else:
-        words[random.choice(("descr", "x", "\x1b"))] = random.choice(("__import__('os')", "{}", "1 if 1 else 2"))
+        words[random.choice(("descr", "x", "\x1b"))] = random.choice(
+            ("__import__('os')", "{}", "1 if 1 else 2")
+        )
     text = "{" + ", ".join(f"{k!r}: {v}" for k, v in words.items()) + "}\n"
     version = random.choice((b"\1\0", b"\1\0", b"\2\0", b"\3\0", b"\x09\0"))
     size = 2 if version == b"\1\0" else 4
-    raw = text.encode("latin-1", "replace")[: 60_000]
+    raw = text.encode("latin-1", "replace")[:60_000]
     return b"\x93NUMPY" + version + len(raw).to_bytes(size, "little") + raw + good[128:]
 
 
@@ -115,9 +131,20 @@ def npz_of(path: Path, random: Random) -> None:
     elif what == 3:
         members[at] = (name, npy_header(raw, random))
     elif what == 4:
-        members[at] = (name, random.choice((b"", b"hello", raw[: len(raw) // 2], pickle.dumps([1]))))
+        members[at] = (
+            name,
+            random.choice((b"", b"hello", raw[: len(raw) // 2], pickle.dumps([1]))),
+        )
     elif what == 5:
-        odd = ("x", "../x.npy", "/x.npy", "\x1b.npy", ".npy", "a" * 3000 + ".npy", "scores_test_9999999999.npy")
+        odd = (
+            "x",
+            "../x.npy",
+            "/x.npy",
+            "\x1b.npy",
+            ".npy",
+            "a" * 3000 + ".npy",
+            "scores_test_9999999999.npy",
+        )
         members[at] = (random.choice(odd), raw)
     elif what == 6:
         members.append((random.choice(("notes.txt", "file", "x.npz", name, "dir/")), b"hello"))
@@ -141,14 +168,20 @@ def torch_of(path: Path, random: Random) -> None:
     tensor = next(iter(good.values())) if isinstance(good, dict) else good
     tensor = tensor.float() if tensor.ndim == 2 else torch.ones(4, 8)
     made: list[Any] = [
-        tensor.to_sparse(), tensor.to_sparse_csr(), tensor.half(), tensor.bfloat16(), tensor.double(),
-        tensor.to(torch.complex64), tensor.int(), tensor.bool(), tensor.T, tensor[:, :0], tensor[:0],
-        tensor.requires_grad_(True), torch.zeros(()), torch.zeros(3, 8, 1), torch.full((4, 8), 3e38),
+        tensor.to_sparse(), tensor.to_sparse_csr(), tensor.half(), tensor.bfloat16(),
+        tensor.double(),
+        tensor.to(torch.complex64), tensor.int(), tensor.bool(), tensor.T, tensor[:, :0],
+        tensor[:0],
+        tensor.requires_grad_(True), torch.zeros(()), torch.zeros(3, 8, 1), torch.full((4, 8),
+        3e38),
         torch.full((4, 8), float("nan")), torch.zeros(1, 1).expand(100_000_000, 8),
         torch.quantize_per_tensor(torch.ones(4, 8), 0.1, 0, torch.quint8),
-        torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)]), torch.nn.Parameter(tensor),
-        tensor.to(torch.float8_e5m2), torch.empty(4, 8, device="meta"), None, 1, "x", [], [tensor], {}, (tensor, tensor),
-        {1: tensor}, {"": tensor}, {"\x1b[31m": tensor}, {"a": {"b": tensor}}, {"a": None}, {"scores": tensor, "x": "y"},
+        torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)]),
+        torch.nn.Parameter(tensor),
+        tensor.to(torch.float8_e5m2), torch.empty(4, 8, device="meta"), None, 1, "x", [],
+        [tensor], {}, (tensor, tensor),
+        {1: tensor}, {"": tensor}, {"\x1b[31m": tensor}, {"a": {"b": tensor}}, {"a": None},
+        {"scores": tensor, "x": "y"},
         {None: tensor}, {(1, 2): tensor}, float("nan"), {"bias_layers.0.alpha": torch.ones(2)},
         {"bias_layers.0.alpha": float("nan"), "bias_layers.0.beta": 1.0},
     ]  # fmt: skip
@@ -219,8 +252,10 @@ def csv_of(path: Path, random: Random) -> None:
     """A CSV file by its cells."""
     delimiter = "\t" if path.suffix == ".tsv" else ","
     rows = [line.split(delimiter) for line in path.read_text().splitlines()]
-    odd = ("", "nan", "inf", "1e999", "x", '"', '""', '"a\nb"', "\0", "0x10", "1,5", "\u0661", "1" * 400,
-           "x" * 200_000, "\x1b[31m", "1e-999", "-", "3e38", "1e308", " ", "true", "2001-01-01", "=1+1")  # fmt: skip
+    odd = ("", "nan", "inf", "1e999", "x", '"', '""', '"a\nb"', "\0", "0x10", "1,5", "\u0661",
+    "1" * 400,
+           "x" * 200_000, "\x1b[31m", "1e-999", "-", "3e38", "1e308", " ", "true", "2001-01-01",
+           "=1+1")  # fmt: skip
     at, what = random.randrange(len(rows)), random.randrange(12)
     column = random.randrange(len(rows[0]))
     if what < 4:
@@ -261,11 +296,15 @@ def parquet_of(path: Path, random: Random) -> None:
     table = pq.read_table(path)
     rows, at = table.num_rows, random.randrange(table.num_columns)
     odd: list[Any] = [
-        pa.nulls(rows), pa.array([float("nan")] * rows), pa.array([1e308] * rows), pa.array(["x"] * rows),
-        pa.array([b"\xff"] * rows), pa.array([[1.0, 2.0]] * rows), pa.array([[1.0]] * (rows - 1) + [None]),
-        pa.array([[]] * rows, pa.list_(pa.float32())), pa.array([{"bytes": b"x", "path": None}] * rows),
+        pa.nulls(rows), pa.array([float("nan")] * rows), pa.array([1e308] * rows),
+        pa.array(["x"] * rows),
+        pa.array([b"\xff"] * rows), pa.array([[1.0, 2.0]] * rows),
+        pa.array([[1.0]] * (rows - 1) + [None]),
+        pa.array([[]] * rows, pa.list_(pa.float32())), pa.array([{"bytes": b"x",
+        "path": None}] * rows),
         pa.array([decimal.Decimal("1.5")] * rows), pa.array([2**63] * rows, pa.uint64()),
-        pa.array([True] * rows), pa.array([0] * rows, pa.timestamp("s")), pa.array([[[1.0]]] * rows),
+        pa.array([True] * rows), pa.array([0] * rows, pa.timestamp("s")),
+        pa.array([[[1.0]]] * rows),
         pa.array(["x"] * rows).dictionary_encode(), pa.array([[None, 1.0]] * rows),
         pa.array(list(range(rows))), pa.array([-1] * rows), pa.array([2**62] * rows),
         pa.array([1.5] * rows, pa.float16()) if hasattr(np, "float16") else None,
@@ -278,9 +317,15 @@ def parquet_of(path: Path, random: Random) -> None:
         names[at] = random.choice((names[0], "", "\x1b[31m", "x" * 5000, "label"))
         table = table.rename_columns(names)
     elif what == 4:
-        table = table.slice(0, random.choice((0, 1))) if random.random() < 0.5 else table.remove_column(at)
+        table = (
+            table.slice(0, random.choice((0, 1)))
+            if random.random() < 0.5
+            else table.remove_column(at)
+        )
     else:
-        table = table.append_column(random.choice((table.column_names[0], "more")), random.choice(odd))
+        table = table.append_column(
+            random.choice((table.column_names[0], "more")), random.choice(odd)
+        )
     pq.write_table(table, path)
 
 
@@ -299,7 +344,9 @@ def image_of(path: Path, random: Random) -> None:
     if what < 2:
         path.write_bytes(spoiled(path.read_bytes(), random))
     elif what == 2:
-        path.write_bytes(random.choice((EPS, b"", b"%PDF-1.4\n", b"GIF89a", b"<svg/>", b"BM" + b"\xff" * 60)))
+        path.write_bytes(
+            random.choice((EPS, b"", b"%PDF-1.4\n", b"GIF89a", b"<svg/>", b"BM" + b"\xff" * 60))
+        )
     elif what == 3:  # a PNG that says it has gigapixels
         head = b"IHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0"
         crc = zlib.crc32(head).to_bytes(4, "big")
@@ -308,7 +355,9 @@ def image_of(path: Path, random: Random) -> None:
         size = random.choice(((1, 1), (8, 8), (1, 5000), (5000, 1), (30, 20), (8, 9)))
         mode = random.choice(("1", "L", "P", "RGB", "RGBA", "CMYK", "I;16", "F", "LA"))
         image, out = Image.new(mode, size), io.BytesIO()
-        kind = random.choice(("PNG", "TIFF", "JPEG", "GIF", "BMP", "WEBP", "PPM", "ICO", "TGA", "PCX"))
+        kind = random.choice(
+            ("PNG", "TIFF", "JPEG", "GIF", "BMP", "WEBP", "PPM", "ICO", "TGA", "PCX")
+        )
         try:
             image.save(out, format=kind)
         except (OSError, ValueError, KeyError):
@@ -327,11 +376,11 @@ class _HiddenObjects:
 class _Crafted:
     """An array of raw bytes of such a dtype."""
 
-    def __init__(self, kind: Any, raw: bytes, shape: tuple[int, ...]) -> None:
+    def __init__(self, kind: Any, raw: Any, shape: tuple[int, ...]) -> None:
         self.state = (1, shape, kind, False, raw)
 
     def __reduce__(self) -> Any:
-        from numpy.core.multiarray import _reconstruct  # type: ignore[attr-defined]
+        from numpy.core.multiarray import _reconstruct
 
         return _reconstruct, (np.ndarray, (0,), b"b"), self.state
 
@@ -352,13 +401,19 @@ def odd_objects(random: Random) -> Any:
     loop.append(loop)
     return random.choice(
         (
-            _Crafted(_HiddenObjects(), b"\x41" * 64, (8,)), _Crafted(np.dtype("u1"), b"x", (10**12,)),
-            _Crafted(np.dtype("u1"), b"x" * 10, (2, 5)), _Crafted(np.dtype("O"), [1, 2], (2,)),  # type: ignore[arg-type]
-            _Crafted(np.dtype("f8,i4"), b"x" * 24, (2,)), _Runs(), deep, loop, {}, [], (), b"", "x", None, 1.5,
+            _Crafted(_HiddenObjects(), b"\x41" * 64, (8,)), _Crafted(np.dtype("u1"), b"x",
+            (10**12,)),
+            _Crafted(np.dtype("u1"), b"x" * 10, (2, 5)), _Crafted(np.dtype("O"), [1, 2], (2,)),
+
+            _Crafted(np.dtype("f8,i4"), b"x" * 24, (2,)), _Runs(), deep, loop, {}, [], (), b"",
+            "x", None, 1.5,
             10**5000, np.arange(4), np.zeros((4, 3072), np.uint8), np.zeros((4, 3072), np.float32),
-            np.zeros((4, 3071), np.uint8), np.array([1, "x", None], dtype=object), np.array(5), [0, 1, 2, 2**70],
-            [b"\x1b[31m", b"b"], ["x", None], [1.5, 2], [True, False, True, True], [-1, 0, 1, 2], [0, 1, 2, 10**8],
-            np.dtype("V8"), np.zeros(4, "M8[s]"), {1, 2}, frozenset("a"), bytearray(b"x"), complex(1, 2),
+            np.zeros((4, 3071), np.uint8), np.array([1, "x", None], dtype=object), np.array(5),
+            [0, 1, 2, 2**70],
+            [b"\x1b[31m", b"b"], ["x", None], [1.5, 2], [True, False, True, True], [-1, 0, 1, 2],
+            [0, 1, 2, 10**8],
+            np.dtype("V8"), np.zeros(4, "M8[s]"), {1, 2}, frozenset("a"), bytearray(b"x"),
+            complex(1, 2),
         )
     )  # fmt: skip
 
@@ -401,7 +456,9 @@ def tar_of(path: Path, random: Random) -> None:
     elif what == 4:
         member.name = random.choice(("../" * 8 + "tmp/x", "/tmp/x", "x" * 300, "\x1b[31m", ""))
     elif what == 5:
-        member.type = random.choice((tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE))
+        member.type = random.choice(
+            (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)
+        )
         member.linkname = random.choice(("/dev/zero", member.name, "../../kept.txt"))
     elif what == 6:
         del members[at]
@@ -415,5 +472,3 @@ def tar_of(path: Path, random: Random) -> None:
             info.size = len(data) if info.isfile() else 0
             new.addfile(info, io.BytesIO(data) if info.isfile() else None)
     path.write_bytes(gzip.compress(out.getvalue(), 1))
-
-

@@ -6,7 +6,7 @@ They are found in the commands themselves: a new option is tried without a word 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -16,27 +16,45 @@ from fuzz.boxes import Case
 from fuzz.mutate import DIGITS
 
 VALUES = (
-    "", " ", "-1", "0", "1", "1e999", "-1e999", "nan", "inf", "1.5", "9" * 20, DIGITS, f"-{DIGITS}", "None",
-    "true", "../..", "..", ".", "kept.txt", "pipe", "loop", "device", "a\0b", "\x1b[31mred\x1b[0m", "\x9b", "\n",
-    "x\ny", "\ud800", "\U0001f986", "\u202e", "a" * 5000, "a/" * 3000, "kept.txt/x", "[", "{", "[1, 2", "{a: 1}",
-    "%s", "{0}", "$HOME", "*", "~nobody", "--", "-", "--help", "@", "x@y", "lwf-s10@", "formula:", "formula:x?",
-    "formula:strokes?classes=99999999999", "formula:strokes?classes=" + DIGITS, "torchvision:x", "lwf-s10",
-    "2,0,1", "1,1", ",", "100/0", "100/7", "10000000000/1", "0,0", "\u0663", "\u00b2", "x.json", "file:///x",
+    "", " ", "-1", "0", "1", "1e999", "-1e999", "nan", "inf", "1.5", "9" * 20, DIGITS,
+    f"-{DIGITS}", "None",
+    "true", "../..", "..", ".", "kept.txt", "pipe", "loop", "device", "a\0b",
+    "\x1b[31mred\x1b[0m", "\x9b", "\n",
+    "x\ny", "\ud800", "\U0001f986", "\u202e", "a" * 5000, "a/" * 3000, "kept.txt/x", "[", "{",
+    "[1, 2", "{a: 1}",
+    "%s", "{0}", "$HOME", "*", "~nobody", "--", "-", "--help", "@", "x@y", "lwf-s10@", "formula:",
+    "formula:x?",
+    "formula:strokes?classes=99999999999", "formula:strokes?classes=" + DIGITS, "torchvision:x",
+    "lwf-s10",
+    "2,0,1", "1,1", ",", "100/0", "100/7", "10000000000/1", "0,0", "\u0663", "\u00b2", "x.json",
+    "file:///x",
     "x.yaml", "missing.yaml", "cuda", "cuda:99", "meta", "http://x/y",
 )  # fmt: skip
 SETTINGS = (
-    "=", "=5", "x", "x=1", "train", "train=5", "train.epochs", "train.epochs=", "train.epochs=1e999",
-    "train.epochs=-1", f"train.epochs={DIGITS}", "train.epochs=.nan", "train.epochs=[1]", "train.epochs={a: 1}",
-    "train.epochs=&a [*a]", "train.epochs=*a", "train.epochs=!!timestamp 2001-01-01", "train.epochs=!!bool x",
-    "train.epochs=!!python/object/apply:os.system [id]", "train..epochs=1", ".=1", "a.b.c.d=1", "." * 3000 + "=1",
-    "seed=[", "seed=\0", "seed=\x1b[31m", "seed=" + "[" * 3000, "train.lr=1e308", "train.lr=nan", "train.drops=[x]",
-    "train.drops=1", "data.path=", "data.path=[1]", "data.order=[0]", "data.order=seed:", "data.order=seed:\u00b2",
-    "data.order=\0", "data.sizes=[0]", "data.sizes=[-1, 5]", "data.states=0", "data.schedule=[[0], [0]]",
-    "net.body=x", "net.body=\0", "net=x", "engine.device=x", "engine.threads=0", f"seed={DIGITS}", "method=x",
-    "settings.x=1", "settings=5", "states=[0]", "states=[[]]", "targets=[]", "targets=[x, x]", "references=5",
-    "sets.strokes.path=/dev/zero", "sets.strokes=5", "recipes.lwf=x", "recipes.lwf=kept.txt", "solvers_of.x=[y]",
-    "candidates=['newton:']", "candidates=['newton:nan']", "methods=[x]", "train_fraction=[0]", "seeds=[-1]",
-    "name=" + "x" * 5000, "name=../..", "name='\\0'", "draws=-1", "resamples=0", "order=x", "first_classes=99",
+    "=", "=5", "x", "x=1", "train", "train=5", "train.epochs", "train.epochs=",
+    "train.epochs=1e999",
+    "train.epochs=-1", f"train.epochs={DIGITS}", "train.epochs=.nan", "train.epochs=[1]",
+    "train.epochs={a: 1}",
+    "train.epochs=&a [*a]", "train.epochs=*a", "train.epochs=!!timestamp 2001-01-01",
+    "train.epochs=!!bool x",
+    "train.epochs=!!python/object/apply:os.system [id]", "train..epochs=1", ".=1", "a.b.c.d=1",
+    "." * 3000 + "=1",
+    "seed=[", "seed=\0", "seed=\x1b[31m", "seed=" + "[" * 3000, "train.lr=1e308", "train.lr=nan",
+    "train.drops=[x]",
+    "train.drops=1", "data.path=", "data.path=[1]", "data.order=[0]", "data.order=seed:",
+    "data.order=seed:\u00b2",
+    "data.order=\0", "data.sizes=[0]", "data.sizes=[-1, 5]", "data.states=0",
+    "data.schedule=[[0], [0]]",
+    "net.body=x", "net.body=\0", "net=x", "engine.device=x", "engine.threads=0", f"seed={DIGITS}",
+    "method=x",
+    "settings.x=1", "settings=5", "states=[0]", "states=[[]]", "targets=[]", "targets=[x, x]",
+    "references=5",
+    "sets.strokes.path=/dev/zero", "sets.strokes=5", "recipes.lwf=x", "recipes.lwf=kept.txt",
+    "solvers_of.x=[y]",
+    "candidates=['newton:']", "candidates=['newton:nan']", "methods=[x]", "train_fraction=[0]",
+    "seeds=[-1]",
+    "name=" + "x" * 5000, "name=../..", "name='\\0'", "draws=-1", "resamples=0", "order=x",
+    "first_classes=99",
 )  # fmt: skip
 
 
@@ -61,12 +79,14 @@ BASES = {
     "evaluate": _base("evaluate store", "store bank.json"),
     "fit": _base("fit store -o new", "store"),
     "transfer": _base("transfer both.json -o new", "both.json scores.npy store"),
-    "correct": _base("correct scores.npy --bank bank.json -o new.npy", "scores.npy bank.json", "new.npy"),
+    "correct": _base("correct scores.npy --bank bank.json -o new.npy", "scores.npy bank.json",
+    "new.npy"),
     "bank list": _base("bank list lwf"),
     "bank show": _base("bank show both.json", "both.json"),
     "bank compare": _base("bank compare bank.json both.json", "bank.json both.json"),
     "bank check": _base("bank check scores.npy --state 3 --bank bank.json", "scores.npy bank.json"),
-    "train": _base(f"train --data {DATA} --recipe ft-tiny --states 2 -o new train.epochs=1", "run schedule.json"),
+    "train": _base(f"train --data {DATA} --recipe ft-tiny --states 2 -o new train.epochs=1",
+    "run schedule.json"),
     "predict": _base("predict run photo.png", "run photo.png pair.json"),
     "methods": _base("methods"),
     "recipes": _base("recipes ft-tiny"),
@@ -112,23 +132,32 @@ def cases(each: int) -> Iterator[Case]:
     """Every parameter of every command with `each` of the values."""
     for name, command in sorted(commands().items()):
         for parameter in parameters(command):
-            values = SETTINGS if parameter.name == "settings" else VALUES
-            values = NEVER if BASES[name].long else values
+            values = _values(name, parameter)
             random = Random(f"{name} {parameter.name}")
             for number in random.sample(range(len(values)), min(each, len(values))):
-                yield _case(name, parameter, number, values[number])
+                yield case_of(name, parameter, values[number], _name(name, parameter, number))
 
 
 def case_named(name: str) -> Case:
     """The case of that name."""
     _, command, parameter, number = name.split(" : ")
     found = next(p for p in parameters(commands()[command]) if p.name == parameter)
-    values = SETTINGS if parameter == "settings" else VALUES
-    values = NEVER if BASES[command].long else values
-    return _case(command, found, int(number), values[int(number)])
+    values = _values(command, found)
+    return case_of(command, found, values[int(number)], name)
 
 
-def _case(command: str, parameter: Any, number: int, value: str) -> Case:
+def _values(command: str, parameter: Any) -> Sequence[str]:
+    if BASES[command].long:
+        return NEVER
+    return SETTINGS if parameter.name == "settings" else VALUES
+
+
+def _name(command: str, parameter: Any, number: int) -> str:
+    return f"option : {command} : {parameter.name} : {number}"
+
+
+def case_of(command: str, parameter: Any, value: str, case: str) -> Case:
+    """The command with one of its parameters given as `value`."""
     base = BASES[command]
     words = list(base.words)
     output = parameter.name in OUTPUTS
@@ -148,7 +177,7 @@ def _case(command: str, parameter: Any, number: int, value: str) -> Case:
         else:
             words += [name, value]
     return Case(
-        name=f"option : {command} : {parameter.name} : {number}",
+        name=case,
         words=tuple(words),
         needs=base.needs,
         spoil=_hazards,

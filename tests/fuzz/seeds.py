@@ -131,8 +131,9 @@ def _parquet(folder: Path, scores: Any, names: list[str]) -> None:
     wide = {"image": [f"{i}.png" for i in range(len(scores))]}
     wide |= {name: scores[:, i] for i, name in enumerate(names)}
     pq.write_table(pa.table(wide), folder / "scores.parquet")
-    pq.write_table(pa.table({"image": wide["image"], "logits": scores.tolist()}),
-                   folder / "listed.parquet")  # fmt: skip
+    pq.write_table(
+        pa.table({"image": wide["image"], "logits": scores.tolist()}), folder / "listed.parquet"
+    )
 
 
 def _images(folder: Path) -> None:
@@ -146,12 +147,22 @@ def _images(folder: Path) -> None:
     shutil.rmtree(folder / "cifar-100")
     pixels = np.random.default_rng(3).integers(0, 256, (8, 8, 8, 3), dtype=np.uint8)
     labels = np.arange(8) % 2
-    np.savez(folder / "images.npz", x_train=pixels, y_train=labels, x_test=pixels[::-1] // 2, y_test=labels,
-             class_names=np.array(["cat", "dog"]))  # fmt: skip
-    lists = {split: sorted((folder / "images" / split).rglob("*.png")) for split in ("train", "test")}
+    np.savez(
+        folder / "images.npz",
+        x_train=pixels,
+        y_train=labels,
+        x_test=pixels[::-1] // 2,
+        y_test=labels,
+        class_names=np.array(["cat", "dog"]),
+    )
+    lists = {
+        split: sorted((folder / "images" / split).rglob("*.png")) for split in ("train", "test")
+    }
     shutil.copytree(folder / "images", folder / "lists")
     for split, paths in lists.items():
-        lines = [f"{p.relative_to(folder / 'images')} {int(p.parent.name == 'class1')}" for p in paths]
+        lines = [
+            f"{p.relative_to(folder / 'images')} {int(p.parent.name == 'class1')}" for p in paths
+        ]
         (folder / "lists" / f"{split}.lst").write_text("\n".join(lines) + "\n")
     source = FolderSource(folder / "images")
     convert(source, folder / "converted", size=8, rule="crop")
@@ -164,11 +175,24 @@ def _trainings(folder: Path) -> None:
     made = made_up(targets=("strokes",), methods=("lwf",), states=(2,), name="tried")
     (folder / "results").mkdir()
     made.save(folder / "results")
-    (folder / "results" / "reading.md").write_text("## What it says\n\n- *little*, [here](x.html)\n")
+    (folder / "results" / "reading.md").write_text(
+        "## What it says\n\n- *little*, [here](x.html)\n"
+    )
     done = run_here(
-        "train", "--data", DATA, "--recipe", "ft-tiny", "--states", "2",
-        "--device", "cpu", "-o", "run", "train.epochs=1", cwd=folder,
-    )  # fmt: skip
+        "train",
+        "--data",
+        DATA,
+        "--recipe",
+        "ft-tiny",
+        "--states",
+        "2",
+        "--device",
+        "cpu",
+        "-o",
+        "run",
+        "train.epochs=1",
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
     experiment = load_experiment(str(folder / "experiment.yaml"))
     run_experiment(make_plan(experiment, folder / "done"), execute=local_executor(0), processes=1)

@@ -17,12 +17,15 @@ import sys
 import time
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from typing import Any
 
 # Above what the process has when it forks: a case that needs more is a finding.
 MEGABYTES = 1024
 SECONDS = 10  # of processor time
-WALL = 40.0  # of a clock: a command that waits for ever uses no processor time
+IDLE = 8.0  # of a clock, without any work done: it waits for ever
+WALL = 120.0  # of a clock
+LOOK = 0.02  # how often is looked
 LARGEST = 64 << 20  # bytes of one file
 
 
@@ -55,8 +58,8 @@ def _keep_commands() -> None:
 
     from transil.cli.app import app
 
-    built = typer.main.get_command(app)
-    typer.main.get_command = lambda _: built
+    typer.main.get_command = cache(typer.main.get_command)
+    typer.main.get_command(app)
 
 
 def serve() -> None:
@@ -76,22 +79,32 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         _child(order)
-    end = time.monotonic() + order.get("wall", WALL)
-    pause = 0.001
+    begun = moved = time.monotonic()
+    pause, worked = 0.001, 0
     while True:
         found, status, used = os.wait4(child, os.WNOHANG)
         if found:
             break
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if pause >= LOOK and (work := _work(child)) != worked:
+            worked, moved = work, now
+        if now - moved > IDLE or now - begun > WALL:
             _kill(child)
-            _, _, used = os.wait4(child, 0)
-            return {"code": None, "why": f"did not end within {order.get('wall', WALL):g} s"}
+            os.wait4(child, 0)
+            return {"code": None, "why": f"had not ended after {now - begun:.0f} s"}
         time.sleep(pause)
-        pause = min(0.02, pause * 1.5)
+        pause = min(LOOK, pause * 1.5)
     _kill(child)  # what it may have left running
     code = os.waitstatus_to_exitcode(status)
     why = f"killed by {signal.Signals(-code).name}" if code < 0 else ""
     return {"code": code, "why": why, "cpu": used.ru_utime + used.ru_stime}
+
+
+def _work(child: int) -> int:
+    """The processor time that a process has used, in the kernel's ticks."""
+    with open(f"/proc/{child}/stat") as file:
+        words = file.read().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
 
 
 def _kill(child: int) -> None:
@@ -139,9 +152,9 @@ def _streams(order: dict[str, Any]) -> None:
         os.dup2(handle, number)
     for handle in (nothing, out, err):
         os.close(handle)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
-    sys.stderr = open(2, "w", closefd=False, encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     for number in closed:
         os.close(number)
         setattr(sys, ("stdin", "stdout", "stderr")[number], None)
@@ -153,7 +166,7 @@ def _limits(order: dict[str, Any]) -> None:
     most = now + (order.get("megabytes", MEGABYTES) << 20)
     seconds = order.get("seconds", SECONDS)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 2))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
