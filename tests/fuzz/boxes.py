@@ -179,7 +179,9 @@ def judge(
     if any(_is_control(c) for c in out + err):
         wrong.append("control characters in what is printed")
     changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
-    if code == 2:
+    if code == 2 and 2 in case.order.get("closed", ()):
+        wrong += [f"changed: {path}" for path in changed]
+    elif code == 2:
         if len(errors) != 1 or not errors[0].startswith("error: "):
             wrong.append(f"not one line that begins with 'error: ', but {len(errors)} lines")
         if len(err) > LONGEST:

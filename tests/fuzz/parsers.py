@@ -88,12 +88,9 @@ def read_recipe(raw: bytes) -> None:
 
 def read_config(raw: bytes) -> None:
     """The settings of a training."""
-    from transil.engine.config import RunConfig
-    from transil.settings import read_yaml
+    from transil.engine.recipes import resolve
 
-    data = read_yaml(raw.decode(errors="replace"), "config")
-    if isinstance(data, dict):
-        RunConfig.from_dict(data).to_dict()
+    resolve(recipe=str(_file("config.yaml", raw))).to_dict()
 
 
 def read_list(raw: bytes) -> None:
