@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from transil.cli.app import run
+from transil.files import sha256
+from transil.report.written import FILE
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = sorted(path.parent for path in ROOT.glob("results/*/results.json"))
@@ -55,3 +58,18 @@ def test_tables_and_page_are_those_of_the_numbers(
             assert run(["report", name]) == 0
         assert tables(folder), f"{name}: its tables are not committed"
         assert tables(tmp_path / name) == tables(folder), f"write it again: transil report {name}"
+
+
+@pytest.mark.parametrize("root", [ROOT / "results" / "real-32", ROOT / "docs"])
+def test_what_lies_beside_the_list_is_what_was_written(root: Path) -> None:
+    """So that the command writes it again, and asks where somebody has changed it."""
+    lists = [path for path in (root / FILE, root / PAGE.stem / FILE) if path.exists()]
+    assert len(lists) == 1
+    files = json.loads(lists[0].read_text())["files"]
+    made = [p for place in ("figures", "tables", PAGE.stem) for p in (root / place).glob("*")]
+    found = {p.relative_to(root).as_posix() for p in made if p.name != FILE}
+    assert found
+    assert found <= set(files)
+    for name, sums in files.items():
+        if name != "report.html":  # is not committed, only its checksum
+            assert [sha256(root / name)] == sums, f"{name}: write it again, see {PAGE.name}"

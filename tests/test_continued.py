@@ -20,7 +20,7 @@ from transil.engine.past import after, find_past
 from transil.errors import LeakError
 
 ALL = "formula:strokes?classes=6&train=12&test=5&size=16"
-METHODS = ["ft", "lwf", "lwf-t", "lucir", "anchored"]
+METHODS = ["ft", "lwf", "lwf-t", "lwf-all", "lucir", "anchored"]
 
 
 pytestmark = pytest.mark.usefixtures("outside")
@@ -123,7 +123,7 @@ def test_a_damaged_record_is_told(january: Path, images: Images, tmp_path: Path)
     run = train(config, tmp_path / "run", images=some(images, [4, 5]))
     record = run.path / "run.json"
     record.write_text(record.read_text().replace('"class_names"', '"names"'))
-    with pytest.raises(TransilError, match="damaged record, 'data.past' is not whole"):
+    with pytest.raises(TransilError, match="damaged record: data.past.class_names is missing"):
         train(config, run.path, images=some(images, [4, 5]))
 
 

@@ -28,7 +28,8 @@ from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS
 from transil.nets import build_net
-from transil.settings import flatten, read_overrides, read_yaml
+from transil.settings import flatten, read_overrides
+from transil.yaml_files import read_yaml
 
 # -- learning rates ----------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ def test_rates_of_later_states() -> None:
 
 
 def test_every_method_has_the_three_recipes() -> None:
-    for name in ("ft", "ft+", "siw", "lwf", "lwf-t", "lucir", "joint"):
+    for name in ("ft", "ft+", "siw", "lwf", "lwf-t", "lwf-all", "lucir", "joint"):
         known = METHODS.find(name).trained_as()
         for kind in ("224", "32", "tiny"):
             config = resolve(method=name, recipe=f"{known}-{kind}")

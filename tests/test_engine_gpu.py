@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 DATA = {"path": "formula:strokes?classes=6&train=40&test=10&size=16", "states": 3}
-METHODS = ["ft", "lwf", "lwf-t", "lucir", "joint"]
+METHODS = ["ft", "lwf", "lwf-t", "lwf-all", "lucir", "joint"]
 
 
 def settings(method: str, body: str = "convnet", **over: Any) -> Any:

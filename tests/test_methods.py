@@ -26,7 +26,7 @@ from transil.nets import Outputs, build_net
 
 DATA = "formula:strokes?classes=6&train=12&test=5&size=16"
 SIZES = [2, 3, 1]
-NAMES = ["ft", "ft+", "siw", "lwf", "lwf-t", "lucir", "joint", "anchored"]
+NAMES = ["ft", "ft+", "siw", "lwf", "lwf-t", "lwf-all", "lucir", "joint", "anchored"]
 INCREMENTAL = [name for name in NAMES if name != "joint"]
 
 
@@ -240,13 +240,15 @@ def test_lwf_is_sigmoid_cross_entropy_over_all_outputs() -> None:
     np.testing.assert_allclose(loss_of(METHODS.find("lwf")(), *case), expected, rtol=1e-5)
 
 
-def test_lwf_t_distils_the_old_classes_at_a_temperature() -> None:
-    case = problem("lwf-t")
+# The new images are compared with the new classes (2 to 4), or with all classes seen.
+@pytest.mark.parametrize(("name", "first"), [("lwf-t", 2), ("lwf-all", 0)])
+def test_lwf_distils_the_old_classes_at_a_temperature(name: str, first: int) -> None:
+    case = problem(name)
     _, scores, _, old = arrays(case[1], case[2])
-    new = -log_softmax(scores[:, 2:5])[np.arange(10), case[3].numpy() - 2]
+    new = -log_softmax(scores[:, first:5])[np.arange(10), case[3].numpy() - first]
     p = np.exp(log_softmax(old[:, :2] / 3.0))
     expected = new - 0.7 * (p * log_softmax(scores[:, :2] / 3.0)).sum(1)
-    method = get_method("lwf-t", {"temperature": 3.0, "weight": 0.7})
+    method = get_method(name, {"temperature": 3.0, "weight": 0.7})
     np.testing.assert_allclose(loss_of(method, *case), expected, rtol=1e-5)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,41 @@ def test_no_other_solver_is_below_the_optimum(correction: Correction, penalty: P
     for solver in (Authors(penalty, epochs=60), Paper(penalty, epochs=60)):
         pairs = solver.fit(problem).pairs
         assert best <= Objective(problem, floor).value(as_theta(pairs)) + 1e-12
+
+
+def test_a_start_from_a_part_of_the_rows_leads_to_the_same_optimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = random_problem(AdBiC(), [3, 2, 4], rows=2000, seed=2)
+    near = Newton(penalty=Penalty()).fit(problem)
+    monkeypatch.setattr("transil.correction.newton.ENOUGH", 10**9)
+    far = Newton(penalty=Penalty()).fit(problem)
+    assert near.record.iterations < far.record.iterations
+    np.testing.assert_allclose(as_theta(near.pairs), as_theta(far.pairs), atol=1e-7)
+
+
+@pytest.mark.parametrize("sizes", [[2] * 40, [1] * 36, [1, 3] * 18])
+def test_many_groups_have_the_same_optimum(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_problem(AdBiC(), sizes, rows=3000, seed=2)
+    fast = Newton().fit(problem)
+    monkeypatch.setattr("transil.correction.objective.MANY", 10**9)
+    exact = Newton().fit(problem)
+    assert fast.record.converged
+    assert fast.record.objective == pytest.approx(exact.record.objective, abs=1e-12)
+    np.testing.assert_allclose(fast.pairs.alpha, exact.pairs.alpha, atol=1e-6)
+
+
+@pytest.mark.parametrize("correction", ["adbic", "adbic-centred"])
+def test_a_fit_needs_little_memory_beside_the_scores(correction: str) -> None:
+    problem = random_problem(AdBiC(), [20] * 5, rows=40_000)
+    scores = problem.scores.astype(np.float32)  # 16 MB
+    tracemalloc.start()
+    fit_state(scores, problem.columns, [20] * 5, correction=correction)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < scores.nbytes
 
 
 def test_beta_sums_to_zero_at_the_optimum() -> None:

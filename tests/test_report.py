@@ -338,13 +338,13 @@ def test_what_an_earlier_report_had_is_taken_away(
     (tmp_path / "tables" / "mine.csv").write_text("kept")
     (tmp_path / "figures").mkdir()
     for name in ("transfer-matrix.svg", "figure-4-2.png", "mine.png"):
-        (tmp_path / "figures" / name).write_text("of an earlier report")
+        (tmp_path / "figures" / name).write_text("of somebody else")
     before = {p.name for p in (tmp_path / "tables").iterdir()}
     write_report(replace(small, ablations=[], singles=[]), tmp_path)
     gone = before - {p.name for p in (tmp_path / "tables").iterdir()}
     kinds = ("md", "csv", "tex")
     assert gone == {f"{t}.{k}" for t in ("table-3", "transfer-matrix") for k in kinds}
-    assert [p.name for p in (tmp_path / "figures").iterdir()] == ["mine.png"]
+    assert len(list((tmp_path / "figures").iterdir())) == 3
 
 
 def test_only_failures(tmp_path: Path) -> None:

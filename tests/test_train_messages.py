@@ -13,7 +13,7 @@ import torch
 from test_train_faults import in_child, no_rights, refused
 from transil.cli import main
 from transil.cli.train import _report
-from transil.engine import RunConfig, RunFolder, train
+from transil.engine import RunFolder, train
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.setup import open_run_images
 
@@ -70,7 +70,7 @@ def test_a_schedule_with_an_unknown_class(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_that_cannot_be_written_is_shown(run: Path) -> None:
-    config = RunConfig.from_dict(RunFolder(run).record()["config"])
+    config = RunFolder(run).config()
     images = open_run_images(config)
     before = sorted(run.rglob("*"))
 

@@ -129,8 +129,9 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     """All bytes of a plain file; an error where there are more than `most`."""
     with open_regular(path) as file, told(f"cannot read {path}"):
-        raw = file.read(most + 1)
-    if len(raw) > most:
+        large = os.fstat(file.fileno()).st_size > most
+        raw = b"" if large else file.read()  # `read(most)` would take so much memory at once
+    if large:
         raise TransilError(f"{path}: larger than {most >> 20} MiB; this is no file of this kind")
     return raw
 

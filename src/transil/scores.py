@@ -22,6 +22,7 @@ from transil.files import digest, locked, read_json, told, write_json
 from transil.schedule import Schedule, ScheduleLike
 from transil.store_files import (
     FileEntry,
+    Manifest,
     StateScores,
     check_dtype,
     checked_scores,
@@ -29,6 +30,7 @@ from transil.store_files import (
     serialise,
     write_data,
 )
+from transil.typed import read_file
 
 MANIFEST = "store.json"
 FORMAT, VERSION = "transil-scores", 1
@@ -105,34 +107,15 @@ class ScoreStore:
                 f"{folder}: no score store here ({MANIFEST} is missing); "
                 "make one with 'transil import-scores' or ScoreStore.from_arrays(...).save(...)"
             )
-        data = read_json(manifest)
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise TransilError(f"{manifest}: not the manifest of a score store")
-        if data.get("version") != VERSION:
-            raise TransilError(
-                f"{manifest}: format version {data.get('version')}, but this transil reads version "
-                f"{VERSION}; use the transil that wrote it, or a newer one"
-            )
-        try:
-            store = cls(
-                Schedule.from_json(data["schedule"]),
-                method=_text(data, "method", optional=True),
-                dataset=_text(data, "dataset", optional=True),
-                kind=_text(data, "score_kind") or "",
-                path=folder,
-            )
-            for split, states in data["splits"].items():
-                for state, entry in states.items():
-                    if state != str(int(state)):
-                        raise ValueError(f"'{state}' is not the number of a state")
-                    number = store.schedule.check_state(int(state))
-                    store._files[split, number] = FileEntry(**entry)
-        except TransilError as error:
-            raise TransilError(f"{manifest}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TransilError(
-                f"{manifest}: damaged manifest ({type(error).__name__}: {error}); import it again"
-            ) from None
+        known = read_file(manifest, Manifest, FORMAT, VERSION, "manifest", "import it again")
+        store = cls(
+            known.schedule,
+            method=known.method,
+            dataset=known.dataset,
+            kind=known.score_kind,
+            path=folder,
+        )
+        store._files = known.files()
         return store
 
     @classmethod
@@ -348,13 +331,6 @@ def _scores_of_run(folder: Path) -> Path:
     config = data.get("config") if isinstance(data, dict) else None
     method = config.get("method") if isinstance(config, dict) else None
     return folder / "scores" / method if isinstance(method, str) else folder
-
-
-def _text(data: Mapping[str, Any], key: str, *, optional: bool = False) -> str | None:
-    value = data[key]
-    if isinstance(value, str) or (optional and value is None):
-        return value
-    raise ValueError(f"'{key}' is {value!r}, not a text")
 
 
 def as_store(store: ScoreStore | str | os.PathLike[str]) -> ScoreStore:

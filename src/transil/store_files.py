@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.errors import TransilError, reason
 from transil.files import atomic_file, sha256, told
 from transil.schedule import IntArray, Schedule
+from transil.typed import Between, short
 
 DTYPES = ("float16", "float32", "float64")
 AGAIN = "import it again, or delete it and start the training that made it again"
@@ -35,25 +36,52 @@ class StateScores:
     columns: IntArray
 
 
+Size = Annotated[int, Between(0, 2**50)]
+
+
 @dataclass(frozen=True)
 class FileEntry:
     """What the manifest says about one data file."""
 
     file: str
-    rows: int
-    columns: int
+    rows: Size
+    columns: Size
     dtype: str
-    bytes: int
+    bytes: Size
     sha256: str
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if type(value).__name__ != field.type:
-                raise ValueError(f"'{field.name}' is {value!r}, not {field.type}")
         # The name becomes a path that is read, and later deleted: it must stay in the folder.
         if not re.fullmatch(r"[\w-]+\.safetensors", self.file):
-            raise ValueError(f"'{self.file}' is not the name of a data file")
+            raise TransilError(f"'{self.file}' is not the name of a data file")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `store.json` says; states are texts there, as keys are."""
+
+    schedule: Schedule
+    splits: dict[str, dict[str, FileEntry]]
+    method: str | None
+    dataset: str | None
+    score_kind: str
+
+    def __post_init__(self) -> None:
+        self.files()  # tells a state that is none
+
+    def files(self) -> dict[tuple[str, int], FileEntry]:
+        """The data file of each split and state."""
+        return {
+            (split, self.state(key)): entry
+            for split, states in self.splits.items()
+            for key, entry in states.items()
+        }
+
+    def state(self, key: str) -> int:
+        """A state that the schedule has."""
+        if not re.fullmatch(r"[1-9][0-9]{0,8}", key):
+            raise TransilError(f"{short(key)} is not the number of a state")
+        return self.schedule.check_state(int(key))
 
 
 def checked_scores(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transil.cli.experiments import run_command
+from transil.cli.experiments import Force, run_command
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,6 +19,7 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
         "demo"
     ),
+    force: Force = False,
 ) -> int:
     """Run the whole protocol on images drawn from formulas: about two minutes on two cores.
 
@@ -30,4 +31,4 @@ def demo(
     Example:
       transil demo -o demo
     """
-    return run_command("demo", output)
+    return run_command("demo", output, force=force)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # Of more numbers than this, a terminal shows only those of the main correction.
 MANY = 60
+Force = Annotated[
+    bool, typer.Option("--force", help="Overwrite files of a report that transil has not written.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,6 +69,7 @@ def run_command(
         str | None, typer.Option(help="Of the Ray cluster; else a Ray is started here.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Cells, or the plan, as JSON.")] = False,
+    force: Force = False,
 ) -> int:
     """Train references and targets, fit, transfer, evaluate and report: one recipe, one command.
 
@@ -86,7 +90,7 @@ def run_command(
     from transil.experiment.recipe import load_experiment
     from transil.experiment.results import UNFINISHED
     from transil.experiment.running import nothing_trained, run_experiment
-    from transil.report import write_report
+    from transil.report.page import check_folder, write_report
     from transil.report.reading import read_reading
     from transil.settings import read_overrides
 
@@ -99,6 +103,7 @@ def run_command(
     if plan_only:
         _show_plan(plan, as_json)
         return 0
+    check_folder(output, force=force)
     if not as_json:
         note(f"{experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
     with progress_bar(1.0) as update:
@@ -109,7 +114,9 @@ def run_command(
             processes=processes or len(os.sched_getaffinity(0)),
         )
         update(1.0, "writing the report")
-        page = write_report(results, output, [read_reading(output)]) if results.cells else None
+        page = None
+        if results.cells:
+            page = write_report(results, output, [read_reading(output)], force=force)
     failures = results.failures
     if not train:
         failures = [f for f in failures if f.reason != UNFINISHED]
@@ -131,8 +138,11 @@ def report_command(
         Path | None,
         typer.Option(metavar="PAGE.md", help="Also one Markdown page, its figures in PAGE/."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Write tables, figures and the page again, from files alone; several folders in one report.
+
+    Of what lies there it overwrites, or takes away, what it has written itself and nothing else.
 
     \b
     Examples:
@@ -141,10 +151,11 @@ def report_command(
       transil report results/ --markdown docs/results.md
     """
     from transil.experiment.running import load_results
-    from transil.report.markdown_page import check_page, write_markdown
-    from transil.report.page import write_report
+    from transil.report.markdown_page import check_page, markdown_files
+    from transil.report.page import report_files
     from transil.report.parts import parts_of
     from transil.report.reading import read_reading
+    from transil.report.written import write_outputs
 
     if output is None and len(folders) > 1:
         raise TransilError("several results folders: name the report's own with -o")
@@ -156,11 +167,14 @@ def report_command(
         check_page(markdown)
     readings = [read_reading(folder) for folder in folders]
     parts = parts_of(found)  # figures are drawn once for both
-    page = write_report(parts, where, readings)
-    say(f"report: {page}")
+    outputs = [report_files(parts, where, readings)]
     if markdown is not None:
-        written = write_markdown(parts, markdown, folders=folders, output=output, readings=readings)
-        say(f"page: {written}")
+        outputs.append(
+            markdown_files(parts, markdown, folders=folders, output=output, readings=readings)
+        )
+    write_outputs(outputs, force)
+    for kind, written in zip(("report", "page"), outputs, strict=False):
+        say(f"{kind}: {written.place}")
 
 
 def _executor(

@@ -77,7 +77,7 @@ class Steps:
         # Rows by the group of their label, in their own order inside it. (The released code
         # takes the group from the file a row came from; labels are the safer witness.)
         order = np.argsort(group[problem.columns], kind="stable")
-        self.scores = torch.from_numpy(problem.scores[order].astype(DTYPE))
+        self.scores = torch.from_numpy(problem.seen(order).astype(DTYPE))
         self.columns = problem.columns[order]
         # The true class's part of each row's gradient, which no parameter changes.
         true = self.scores.numpy()[np.arange(len(order)), self.columns]

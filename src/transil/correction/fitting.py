@@ -161,10 +161,7 @@ def _problem(
             "is fitted on images of all classes seen so far, which a reference has "
             "(transil train --role reference) and a target has not"
         )
-    scores = data.scores
-    if correction.centred:  # the mean itself is the same for all classes: no loss depends on it
-        scores = scores - scores.mean(axis=1, keepdims=True, dtype=np.float64)
-    return Problem(scores, data.columns, schedule, state, correction)
+    return Problem(data.scores, data.columns, schedule, state, correction)
 
 
 def _told_to(watch: Watch, name: str, state: int) -> Callable[[float], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,11 +26,13 @@ from transil.errors import ConvergenceWarning, TransilError
 SUFFICIENT = 1e-4
 # Differences of the objective below this (relative) are rounding, not progress.
 ROUNDING = 1e-13
+# A start is sought on every so-manieth row, if that leaves so many rows for each parameter.
+PART, ENOUGH = 8, 10
 
 
 @dataclass(frozen=True)
 class Newton(Solver):
-    """Damped Newton from (1, 0); a handful of iterations, deterministic.
+    """Damped Newton; a handful of iterations, deterministic.
 
     Without a penalty on beta the objective does not change under a common shift of all betas,
     and without one on alpha separable data have no optimum at all: both coefficients are
@@ -61,20 +63,7 @@ class Newton(Solver):
     ) -> Fit:
         """The optimum of one state."""
         began = time.perf_counter()
-        objective = Objective(problem, self.penalty.at_least(self.ridge))
-        theta = as_theta(Pairs.identity(problem.correction.fitted(problem.state)))
-        here = objective.expand(theta)
-        first_norm = norm = float(np.linalg.norm(here.gradient))
-        iterations, length = 0, 1.0
-        while norm > self.tolerance and iterations < self.max_iterations:
-            step = _newton_step(here)
-            moved = _line_search(objective, theta, here, step, min(1.0, 8.0 * length))
-            if moved is None:
-                break
-            theta, here, length = moved
-            norm = float(np.linalg.norm(here.gradient))
-            iterations += 1
-            progress(_fraction(first_norm, norm, self.tolerance))
+        theta, value, norm, iterations = self._descend(problem, self._start(problem), progress)
         converged = norm <= self.tolerance
         if not converged:
             warnings.warn(
@@ -87,8 +76,38 @@ class Newton(Solver):
         progress(1.0)
         seconds = time.perf_counter() - began
         return Fit(
-            as_pairs(theta), FitRecord(here.value, norm, iterations, seconds, converged=converged)
+            as_pairs(theta), FitRecord(value, norm, iterations, seconds, converged=converged)
         )
+
+    def _start(self, problem: Problem) -> Float64Array:
+        """Where to begin: the optimum of a part of the rows, where a part tells enough.
+
+        From there on all rows a few iterations are left, of about nine.
+        """
+        start = as_theta(Pairs.identity(problem.correction.fitted(problem.state)))
+        if len(problem.scores) < PART * ENOUGH * len(start):
+            return start
+        part = replace(problem, scores=problem.scores[::PART], columns=problem.columns[::PART])
+        return self._descend(part, self._start(part), no_progress)[0]
+
+    def _descend(
+        self, problem: Problem, theta: Float64Array, progress: Progress
+    ) -> tuple[Float64Array, float, float, int]:
+        """Newton steps from `theta`: where they end, the value and gradient norm there, how many."""
+        objective = Objective(problem, self.penalty.at_least(self.ridge))
+        here = objective.expand(theta)
+        first_norm = norm = float(np.linalg.norm(here.gradient))
+        iterations, length = 0, 1.0
+        while norm > self.tolerance and iterations < self.max_iterations:
+            step = _newton_step(here)
+            moved = _line_search(objective, theta, here, step, min(1.0, 8.0 * length))
+            if moved is None:
+                break
+            theta, here, length = moved
+            norm = float(np.linalg.norm(here.gradient))
+            iterations += 1
+            progress(_fraction(first_norm, norm, self.tolerance))
+        return theta, here.value, norm, iterations
 
 
 def _newton_step(here: Expansion) -> Float64Array:
@@ -97,11 +116,10 @@ def _newton_step(here: Expansion) -> Float64Array:
     scale = float(np.trace(here.hessian)) / len(here.hessian)
     for lift in (0.0, *(scale * 10.0**power for power in range(-14, 3))):
         try:
-            factor = np.linalg.cholesky(here.hessian + lift * identity)
+            np.linalg.cholesky(here.hessian + lift * identity)
         except np.linalg.LinAlgError:
             continue
-        half = np.linalg.solve(factor, -here.gradient)
-        return np.asarray(np.linalg.solve(factor.T, half), dtype=np.float64)
+        return np.asarray(np.linalg.solve(here.hessian + lift * identity, -here.gradient))
     return -here.gradient  # nothing helped; the line search will say whether this does
 
 

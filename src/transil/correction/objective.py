@@ -15,6 +15,7 @@ the gradient is mean_i [A, B] less the share of the true class, and the Hessian 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,11 @@ from transil.arrays import Float64Array, FloatArray
 from transil.correction.layers import Correction, Pairs
 from transil.errors import TransilError
 from transil.schedule import Schedule
+
+# Rows are passed through in blocks of about this many values.
+BLOCK = 1 << 17
+# From so many groups on, most of the work is the Hessian's.
+MANY = 32
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,15 @@ class Problem:
     state: int
     correction: Correction
 
+    def seen(self, rows: slice | NDArray[np.int64]) -> FloatArray:
+        """The scores of some rows as the correction looks at them, (rows, columns)."""
+        scores = self.scores[rows]
+        if not self.correction.centred:
+            return scores
+        # The mean itself is the same for all classes: no loss depends on it.
+        centred: Float64Array = scores - scores.mean(axis=1, keepdims=True, dtype=np.float64)
+        return centred
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -73,78 +88,119 @@ class Expansion:
 
 
 class Objective:
-    """The penalised mean cross-entropy of one state as a function of theta = [alpha, beta]."""
+    """The penalised mean cross-entropy of one state as a function of theta = [alpha, beta].
+
+    The rows are passed through in blocks that stay in the cache: beside the scores themselves it
+    needs a few MB, however many they are.
+    """
 
     def __init__(self, problem: Problem, penalty: Penalty) -> None:
         state, schedule = problem.state, problem.schedule
+        self.problem = problem
         self.count = len(problem.scores)
-        # Classes along the first axis: reductions over them then run along contiguous rows.
-        self.scores = np.ascontiguousarray(problem.scores.T, dtype=np.float64)
-        self.column_group = schedule.group_of_column(state) - 1
-        self.group_sum = (self.column_group == np.arange(state)[:, None]).astype(np.float64)
+        self.sizes = np.array(schedule.sizes[:state])
+        self.starts = np.cumsum(self.sizes) - self.sizes
         # theta -> [alpha_1..s, beta_1..s]: the design for both halves, and (1, 0) where unmoved.
-        design = problem.correction.matrix(state)
-        pairs = design.shape[1]
-        self.spread = np.kron(np.eye(2), design)
-        self.unmoved = np.concatenate([1.0 - design.sum(axis=1), np.zeros(state)])
-        self.penalty = np.repeat([penalty.alpha, penalty.beta], pairs)
+        self.design = problem.correction.matrix(state)
+        self.each = np.array_equal(self.design, np.eye(state))  # a pair of its own for each group
+        self.unmoved = 1.0 - self.design.sum(axis=1)
+        self.penalty = np.repeat([penalty.alpha, penalty.beta], self.design.shape[1])
         # The true class enters the likelihood linearly, so only two sums per group are needed.
-        true_score = self.scores[problem.columns, np.arange(self.count)]
-        true_group = self.column_group[problem.columns]
-        self.true_share = (
-            np.concatenate(
-                [
-                    np.bincount(true_group, weights=true_score, minlength=state),
-                    np.bincount(true_group, minlength=state),
-                ]
-            )
-            / self.count
-        )
-        self._exp = np.empty_like(self.scores)
-        self._work = np.empty_like(self.scores)
+        true_group = schedule.group_of_column(state)[problem.columns] - 1
+        true_score = np.concatenate([self._true_scores(part) for part in self._parts()])
+        sums = [np.bincount(true_group, weights=w, minlength=state) for w in (true_score, None)]
+        self.true_share = np.concatenate(sums) / self.count
 
     def expand(self, theta: Float64Array) -> Expansion:
         """Value, gradient and Hessian at `theta`."""
-        total = self._exponentials(theta)
-        value = self._value(theta, total)
-        inverse = 1.0 / total
-        group_mass = (self.group_sum @ self._exp) * inverse  # B
-        np.multiply(self._exp, self.scores, out=self._work)
-        group_score = (self.group_sum @ self._work) * inverse  # A
-        np.multiply(self._work, self.scores, out=self._work)
-        mean_square = self.group_sum @ (self._work @ inverse) / self.count  # mean of D
-        factor = np.concatenate([group_score, group_mass])  # F', (2 * groups, n)
-        mean = factor.mean(axis=1)
-        groups = len(self.group_sum)
-        full = -(factor @ factor.T) / self.count
+        alpha, beta = self._pairs(theta)
+        groups = len(alpha)
+        likelihood = 0.0
+        mean, square = np.zeros(2 * groups), np.zeros(groups)
+        full = np.zeros((2 * groups, 2 * groups))
+        for scores, mass, total, peak in self._blocks(alpha, beta):
+            likelihood += float((np.log(total) + peak).sum())
+            inverse = 1.0 / total
+            # F' = [A, B], (2 * groups, rows)
+            factor = np.empty((2 * groups, len(total)))
+            np.multiply(self._by_group(mass), inverse, out=factor[groups:])
+            mass *= scores
+            np.multiply(self._by_group(mass), inverse, out=factor[:groups])
+            mass *= scores
+            square += self._by_group((mass @ inverse)[:, None])[:, 0]  # D
+            mean += factor.sum(axis=1)
+            # The Hessian only steers the step: of many groups, where it is nearly all of the
+            # work, its largest part is summed in half the digits, within a block.
+            fine = factor if groups <= MANY else factor.astype(np.float32)
+            full -= fine @ fine.T
+        mean, square, full = mean / self.count, square / self.count, full / self.count
         k = np.arange(groups)
-        full[k, k] += mean_square
+        full[k, k] += square
         full[k, k + groups] += mean[:groups]
         full[k + groups, k] += mean[:groups]
         full[k + groups, k + groups] += mean[groups:]
-        gradient = self.spread.T @ (mean - self.true_share) + 2.0 * self.penalty * theta
-        hessian = self.spread.T @ full @ self.spread + np.diag(2.0 * self.penalty)
-        return Expansion(value, gradient, hessian)
+        return Expansion(
+            self._value(theta, likelihood),
+            self._fitted(mean - self.true_share) + 2.0 * self.penalty * theta,
+            self._fitted(self._fitted(full).T) + np.diag(2.0 * self.penalty),
+        )
 
     def value(self, theta: Float64Array) -> float:
         """The objective at `theta`."""
-        return self._value(theta, self._exponentials(theta))
+        blocks = self._blocks(*self._pairs(theta))
+        likelihood = sum(float((np.log(total) + peak).sum()) for _, _, total, peak in blocks)
+        return self._value(theta, likelihood)
 
-    def _exponentials(self, theta: Float64Array) -> Float64Array:
-        """Fill `_exp` with exp(z - max z), keep the maxima, return the sums, shape (n,)."""
-        alpha, beta = np.split(self.spread @ theta + self.unmoved, 2)
-        z = np.multiply(self.scores, alpha[self.column_group, None], out=self._exp)
-        z += beta[self.column_group, None]
-        self._peak = z.max(axis=0)
-        z -= self._peak
-        np.exp(z, out=z)
-        total: Float64Array = z.sum(axis=0)
-        return total
+    def _pairs(self, theta: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """One alpha and one beta for each group."""
+        alpha, beta = np.split(theta, 2)
+        return self.design @ alpha + self.unmoved, self.design @ beta
 
-    def _value(self, theta: Float64Array, total: Float64Array) -> float:
-        true_mean = float(self.true_share @ (self.spread @ theta + self.unmoved))
-        likelihood = float(np.mean(np.log(total) + self._peak)) - true_mean
-        return likelihood + float(self.penalty @ theta**2)
+    def _fitted(self, values: Float64Array) -> Float64Array:
+        """From [alpha_1..s, beta_1..s] along the first axis to the parameters that are fitted."""
+        if self.each:
+            return values
+        return np.concatenate([self.design.T @ half for half in np.split(values, 2)])
+
+    def _blocks(
+        self, alpha: Float64Array, beta: Float64Array
+    ) -> Iterator[tuple[Float64Array, Float64Array, Float64Array, Float64Array]]:
+        """Of each block of rows: o, exp(z - max z), its sums, max z.
+
+        Classes are along the first axis: reductions over them then run along contiguous rows.
+        """
+        alpha, beta = (np.repeat(v, self.sizes)[:, None] for v in (alpha, beta))
+        for part in self._parts():
+            scores = np.ascontiguousarray(self.problem.seen(part).T, dtype=np.float64)
+            z = scores * alpha
+            z += beta
+            peak = z.max(axis=0)
+            z -= peak
+            np.exp(z, out=z)
+            yield scores, z, z.sum(axis=0), peak
+
+    def _parts(self) -> Iterator[slice]:
+        rows = max(1, BLOCK // self.problem.scores.shape[1])
+        return (slice(start, start + rows) for start in range(0, self.count, rows))
+
+    def _true_scores(self, part: slice) -> FloatArray:
+        """Each row's score of its true class, (rows,)."""
+        scores, columns = self.problem.seen(part), self.problem.columns[part]
+        return scores[np.arange(len(scores)), columns]
+
+    def _by_group(self, values: Float64Array) -> Float64Array:
+        """Sums over the classes of each group, (columns, rows) -> (groups, rows)."""
+        if len(values) == len(self.sizes):
+            return values
+        if (self.sizes == self.sizes[0]).all():  # several times as fast
+            by_group: Float64Array = values.reshape(len(self.sizes), self.sizes[0], -1).sum(axis=1)
+        else:
+            by_group = np.add.reduceat(values, self.starts, axis=0)
+        return by_group
+
+    def _value(self, theta: Float64Array, likelihood: float) -> float:
+        true_mean = float(self.true_share @ np.concatenate(self._pairs(theta)))
+        return likelihood / self.count - true_mean + float(self.penalty @ theta**2)
 
 
 def as_theta(pairs: Pairs) -> Float64Array:

@@ -18,6 +18,9 @@ from transil.arrays import FloatArray, is_torch, readable, to_numpy
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.scores import ScoreStore
 
+# Values that are looked at together.
+BLOCK = 1 << 20
+
 # Models trained alike mostly differ by less than the first factor, or as much as the references
 # do among themselves. Beyond the second one scores are of another kind, whatever comes of it.
 ALIKE, APART = 1.1, 3.0
@@ -133,12 +136,14 @@ def some_rows(scores: Any) -> FloatArray | None:
     return rows.detach().double().numpy() if is_torch(rows) else np.asarray(rows)
 
 
-def score_scale(scores: Any) -> float:
+def score_scale(scores: FloatArray) -> float:
     """How far scores spread: the mean over rows of the deviation across columns. (n, columns).
 
     It does not change with a common shift of a row, which no prediction depends on.
     """
-    return float(np.std(scores, axis=1, dtype=np.float64).mean())
+    rows = max(1, BLOCK // scores.shape[1])
+    parts = (scores[start : start + rows] for start in range(0, len(scores), rows))
+    return float(np.concatenate([np.std(p, axis=1, dtype=np.float64) for p in parts]).mean())
 
 
 def measured_scale(scores: Any) -> float:

@@ -13,13 +13,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from transil.data.decode import Rule, UnreadableImage, decode
+from transil.data.decode import Rule, UnreadableImage, decode, quietly
 from transil.data.entries import (
     FORMAT,
     META,
@@ -27,10 +28,11 @@ from transil.data.entries import (
     Entry,
     EntrySplit,
     content_of,
+    leftovers,
     open_entry,
 )
 from transil.data.images import Images
-from transil.data.source import Item, Pixels, Source
+from transil.data.source import Item, Pixels, Source, as_text
 from transil.errors import TransilError
 from transil.files import digest, locked, plain_name, sha256, told, umask, write_json
 from transil.schedule import IntArray
@@ -82,9 +84,8 @@ def cached_images(
     with locked(folder / f".{path.name}.lock"):
         entry = open_entry(path)
         if entry is None:
-            # What is there was cut short or altered, or its build was killed: make it again.
-            for old in (path, *folder.glob(f".{path.name}.*.tmp")):
-                shutil.rmtree(old, ignore_errors=True)
+            # What is there was cut short or altered: make it again.
+            shutil.rmtree(path, ignore_errors=True)
             work = _Build(source, stamp, size, rule, skip_bad)
             work.into(path, progress or _silent)
             entry = open_entry(path)
@@ -117,8 +118,14 @@ def convert(
         raise TransilError(f"cannot write {path}: it exists; choose another folder or delete it")
     with told(f"cannot write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    build = _Build(source, source.stamp(), size, rule, skip_bad)
-    build.into(path, progress or _silent)
+    lock = path.parent / f".{path.name}.lock"
+    with locked(lock, f"cannot write {path}: another command is making it"):
+        try:
+            build = _Build(source, source.stamp(), size, rule, skip_bad)
+            build.into(path, progress or _silent)
+        finally:
+            with suppress(OSError):
+                lock.unlink()
     return open_converted(path)
 
 
@@ -143,10 +150,15 @@ class _Build:
     skip_bad: bool
 
     def into(self, path: Path, progress: Progress) -> None:
-        """Decode all splits into a folder beside `path` and give it that name at the end."""
+        """Decode all splits into a folder beside `path` and give it that name at the end.
+
+        The caller holds the lock of `path`, so a folder that is there is one of a killed build.
+        """
         source = self.source
+        for left in leftovers(path):
+            shutil.rmtree(left, ignore_errors=True)
         total = sum(len(labels) for labels in source.labels.values())
-        with told(f"cannot write the cache {path}"):
+        with told(f"cannot write the cache {path}"), quietly():
             work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
             try:
                 done, writers, size = 0, {}, self.size
@@ -196,7 +208,7 @@ class _Build:
             "size": size,
             "rule": self.rule,
             "splits": {split: asdict(made) for split, made in splits.items()},
-            "skipped": [what for writer in writers.values() for what in writer.skipped],
+            "skipped": [as_text(what) for writer in writers.values() for what in writer.skipped],
             "duplicates": sum(image in train for image in test),
         }
 

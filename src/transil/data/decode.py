@@ -1,16 +1,33 @@
-"""From files and bytes to uint8 RGB of one size. Needs Pillow for encoded images."""
+"""From files and bytes to uint8 RGB of one size. Needs Pillow for encoded images.
+
+Pillow goes by what a file begins with, whatever it is called, and hands some formats to other
+programs (PostScript to Ghostscript). So it may only try the formats named here.
+"""
 
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 
 from transil.data.source import Item, Pixels
 from transil.errors import TransilError, missing, reason
+from transil.files import open_regular
 from transil.registry import nearest
+
+# What is decoded, by Pillow's names, the usual ones first; TGA has no mark of its own, so it is last.
+FORMATS = (
+    "JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "AVIF", "JPEG2000", "DIB", "ICO", "ICNS",
+    "PCX", "QOI", "SGI", "TGA",
+)  # fmt: skip
+# What an image may have at most, also while it is scaled: a small file can hold any number.
+MOST_PIXELS = 89_478_485  # where Pillow begins to warn
 
 # How an image becomes a square: `crop` scales the short side and cuts the middle out (what the
 # paper's evaluation does), `stretch` ignores the aspect (what its LwF code does).
@@ -47,10 +64,11 @@ def decode(item: Item, size: int | None, rule: Rule) -> Pixels:
     try:
         if isinstance(item, np.ndarray):
             image = image_module.fromarray(item)
+        elif isinstance(item, Path):
+            with open_regular(item) as file:
+                image = _opened(file, image_module)
         else:
-            source = item if isinstance(item, Path) else io.BytesIO(item)
-            with image_module.open(source, formats=_formats(item)) as opened:
-                image = _to_rgb(opened, image_module)
+            image = _opened(io.BytesIO(item), image_module)
         if size is not None and image.size != (size, size):
             image = _to_square(image, size, rule, image_module)
         return np.asarray(image, dtype=np.uint8)
@@ -58,13 +76,51 @@ def decode(item: Item, size: int | None, rule: Rule) -> Pixels:
         raise UnreadableImage(f"cannot be decoded ({reason(error)})") from None
 
 
-def _formats(item: Path | bytes) -> list[str] | None:
-    """What the first bytes say, None for anything: Pillow would try its forty formats in turn."""
-    if isinstance(item, Path):
-        return None  # one more opening of the file would cost what is saved
-    if item[:4] == b"RIFF" and item[8:12] == b"WEBP":
-        return ["WEBP"]
-    return ["PNG"] if item.startswith(b"\x89PNG\r\n\x1a\n") else None
+@contextmanager
+def quietly() -> Iterator[None]:
+    """While images are decoded, in threads too: Pillow's warnings do not say which it means."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.|transil\.data\.decode")
+        yield
+
+
+@contextmanager
+def known_formats_only() -> Iterator[None]:
+    """While another library opens images: Pillow tries `FORMATS` where nobody says which."""
+    from PIL import Image
+
+    every = Image.ID[:]
+    Image.ID[:] = _formats()
+    try:
+        yield
+    finally:
+        Image.ID[:] = every
+
+
+def _opened(file: IO[bytes], image_module: Any) -> Any:
+    from PIL import UnidentifiedImageError
+
+    try:
+        opened = image_module.open(file, formats=_formats())
+    except UnidentifiedImageError:
+        raise UnreadableImage("no image of a known format") from None
+    with opened:
+        _check_pixels(*opened.size)
+        return _to_rgb(opened, image_module)
+
+
+def _check_pixels(width: int, height: int) -> None:
+    if width * height > MOST_PIXELS:
+        raise UnreadableImage(f"{width} x {height} pixels; at most {MOST_PIXELS:,} are decoded")
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of `FORMATS` that this Pillow has."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def _square(pixels: Pixels) -> bool:
@@ -73,7 +129,7 @@ def _square(pixels: Pixels) -> bool:
 
 def _to_rgb(image: Any, image_module: Any) -> Any:
     if image.mode.startswith("I"):  # grey in 16 bits: Pillow would clip, not scale
-        grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255)
+        grey = np.clip(np.asarray(image) >> 8, 0, 255)
         return image_module.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
@@ -89,6 +145,7 @@ def _to_square(image: Any, size: int, rule: Rule, image_module: Any) -> Any:
     width, height = image.size
     scale = size / min(width, height)
     wide, high = max(size, round(width * scale)), max(size, round(height * scale))
+    _check_pixels(wide, high)
     left, top = (wide - size) // 2, (high - size) // 2
     return image.resize((wide, high), bilinear).crop((left, top, left + size, top + size))
 

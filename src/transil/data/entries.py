@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
 from transil.data.images import Images, ImageSplit
 from transil.data.source import Pixels
-from transil.errors import TransilError
-from transil.files import digest, read_json, sha256, told
+from transil.errors import DataWarning, TransilError
+from transil.files import digest, locked, read_bytes, read_json, sha256, told
 from transil.schedule import IntArray
+from transil.typed import Between, read_file
 
 FORMAT, VERSION = "transil-images", 1
 META = "meta.json"
@@ -24,26 +28,26 @@ NAME = re.compile(r".*-(\d+|native)-[0-9a-f]{16}")
 # Entries up to this size are compared with their checksums when opened; larger ones by size
 # alone, and in full by `transil data cache --verify`.
 VERIFY_BYTES = 1 << 30
+# The header of a file of labels takes 128 bytes.
+MOST_HEADER = 1 << 16
+
+
+Size = Annotated[int, Between(0, 2**50)]
 
 
 @dataclass(frozen=True)
 class EntrySplit:
     """What `meta.json` says of one split."""
 
-    shape: tuple[int, ...]
-    bytes: int
+    shape: tuple[Size, ...]
+    bytes: Size
     sha256: str
     labels_sha256: str
 
-    @classmethod
-    def read(cls, data: Any) -> EntrySplit:
-        """Strictly: anything of another form is a ValueError."""
-        shape = data["shape"]
-        if len(shape) != 4 or not all(type(n) is int and n >= 0 for n in shape) or shape[3] != 3:
-            raise ValueError("shape")
-        if shape[1] != shape[2] or int(np.prod(shape)) != data["bytes"]:
-            raise ValueError("shape")
-        return cls(tuple(shape), data["bytes"], str(data["sha256"]), str(data["labels_sha256"]))
+    def __post_init__(self) -> None:
+        square = len(self.shape) == 4 and self.shape[1:] == (self.shape[1], self.shape[1], 3)
+        if not square or math.prod(self.shape) != self.bytes:
+            raise TransilError(f"{self.bytes} bytes are no square images of shape {self.shape}")
 
 
 def content_of(class_names: Sequence[str], splits: Mapping[str, EntrySplit]) -> str:
@@ -52,41 +56,34 @@ def content_of(class_names: Sequence[str], splits: Mapping[str, EntrySplit]) -> 
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One folder of decoded images."""
+class Meta:
+    """What `meta.json` says."""
 
-    path: Path
     name: str
     class_names: tuple[str, ...]
     fingerprint: str
-    stamp: str
     splits: dict[str, EntrySplit]
     skipped: tuple[str, ...]
     duplicates: int
+    stamp: str = ""
+
+    def __post_init__(self) -> None:
+        if "train" not in self.splits:
+            raise TransilError("splits.train is missing")
+
+
+@dataclass(frozen=True)
+class Entry(Meta):
+    """One folder of decoded images."""
+
+    path: Path = Path()
 
     @classmethod
     def read(cls, path: Path) -> Entry:
-        """Read `meta.json`; raises TransilError or ValueError and its like where it is wrong."""
-        data = read_json(path / META)
-        if data["format"] != FORMAT or data["version"] != VERSION or "train" not in data["splits"]:
-            raise ValueError("another format")
-        stamp = data.get("stamp", data["fingerprint"])  # early versions had one for both
-        texts = [data["name"], data["fingerprint"], stamp, *data["class_names"], *data["skipped"]]
-        lists = (data["class_names"], data["skipped"])
-        if not all(isinstance(text, str) for text in texts) or type(data["duplicates"]) is not int:
-            raise ValueError("values")
-        if not all(isinstance(values, list) for values in lists):
-            raise ValueError("lists")
-        return cls(
-            path,
-            data["name"],
-            tuple(data["class_names"]),
-            data["fingerprint"],
-            stamp,
-            {str(name): EntrySplit.read(split) for name, split in data["splits"].items()},
-            tuple(data["skipped"]),
-            data["duplicates"],
-        )
+        """Read `meta.json`."""
+        meta = read_file(path / META, Meta, FORMAT, VERSION, "meta file", "convert the set again")
+        # Early versions had one value for both.
+        return cls(**{**vars(meta), "path": path, "stamp": meta.stamp or meta.fingerprint})
 
     @property
     def bytes(self) -> int:
@@ -131,20 +128,29 @@ class Entry:
 
     def labels(self, split: str) -> IntArray:
         """The labels of a split, (n,); a ValueError where they cannot be."""
-        labels = np.load(self.path / f"{split}.labels.npy", allow_pickle=False)
-        if labels.shape != self.splits[split].shape[:1] or labels.dtype != np.int64:
+        count = self.splits[split].shape[0]
+        raw = read_bytes(self.path / f"{split}.labels.npy", 8 * count + MOST_HEADER)
+        start = 10 + int.from_bytes(raw[8:10], "little")
+        # As NumPy writes it; so nothing is set aside for what another header promises.
+        kind = np.dtype(np.int64).str
+        header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({count},), }}"
+        if raw[:8] != b"\x93NUMPY\x01\x00" or raw[10:start].decode("latin-1").strip() != header:
+            raise ValueError("labels")
+        labels = np.frombuffer(raw[start:], dtype=np.int64)
+        if len(labels) != count:
             raise ValueError("labels")
         if len(labels) and not (labels.min() >= 0 and labels.max() < len(self.class_names)):
             raise ValueError("labels")
-        return np.asarray(labels)
+        return labels
 
 
 def is_converted(path: Path) -> bool:
     """Whether a folder holds decoded images, perhaps damaged ones."""
-    try:
+    with suppress(TransilError, KeyError, TypeError):
         return bool(read_json(path / META)["format"] == FORMAT)
-    except (TransilError, KeyError, TypeError):
+    with suppress(OSError):  # a name that no file can have
         return (path / META).is_file() and any(path.glob("*.u8"))
+    return False
 
 
 def open_entry(path: Path) -> Entry | None:
@@ -159,7 +165,7 @@ def open_entry(path: Path) -> Entry | None:
             entry.labels(name)
         if entry.bytes <= VERIFY_BYTES and not entry.verify():
             return None
-    except (TransilError, OSError, EOFError, KeyError, TypeError, ValueError, AttributeError):
+    except (OSError, EOFError, ValueError):
         return None
     return entry
 
@@ -176,20 +182,51 @@ def entry_paths(folder: Path) -> list[Path]:
     ]
 
 
+def leftovers(path: Path) -> list[Path]:
+    """The folders of builds of `path` that were killed, or run."""
+    return [
+        left
+        for left in path.parent.iterdir()
+        if left.name.startswith(f".{path.name}.") and left.suffix == ".tmp"
+        if left.is_dir() and not left.is_symlink()
+    ]
+
+
 def clear(folder: Path, name: str | None = None) -> list[Path]:
     """Delete the entries whose name begins with `name` (all without one); returns them.
 
-    Only files that an entry consists of are deleted, and what a killed build has left.
+    Only files that an entry consists of are deleted, and what a killed build has left. What
+    another process builds is left alone.
     """
-    gone = [path for path in entry_paths(folder) if path.name.startswith(name or "")]
-    for path in gone:
-        with told(f"cannot delete {path}"):
-            for file in (*path.glob("*.u8"), *path.glob("*.labels.npy"), path / META):
-                file.unlink()
-            path.rmdir()
-    for pattern in (".*.tmp", ".*.lock"):
-        for left in folder.glob(pattern):
-            stem = left.name[1:].split(".")[0]
-            if NAME.fullmatch(stem) and stem.startswith(name or ""):
-                shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
+    # Beside entry NAME are '.NAME.lock' and, while it is built, '.NAME.x.tmp'.
+    hidden = [
+        path.name[1:].split(".")[0] for end in ("tmp", "lock") for path in folder.glob(f".*.{end}")
+    ]
+    entries = {path.name for path in entry_paths(folder)}
+    names = entries | {stem for stem in hidden if NAME.fullmatch(stem)}
+    gone = []
+    for path in (folder / found for found in sorted(names) if found.startswith(name or "")):
+        lock = folder / f".{path.name}.lock"
+        busy = f"{path.name} is being built by another command and was left alone"
+        try:
+            with locked(lock, busy):
+                if path.name in entries:
+                    _delete(path)
+                    gone.append(path)
+                for left in leftovers(path):
+                    shutil.rmtree(left, ignore_errors=True)
+                with suppress(OSError):
+                    lock.unlink()
+        except TransilError as error:
+            if str(error) != busy:
+                raise
+            warnings.warn(busy, DataWarning, stacklevel=2)
     return gone
+
+
+def _delete(path: Path) -> None:
+    with told(f"cannot delete {path}"):
+        for file in (path / META, *path.glob("*.u8"), *path.glob("*.labels.npy")):
+            file.unlink()
+        with suppress(OSError):  # somebody put a file of another kind into it
+            path.rmdir()

@@ -21,6 +21,7 @@ from transil.data.sources.paper import RECIPES, open_recipe
 from transil.data.sources.parquet import ParquetSource
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
+from transil.files import told
 from transil.registry import nearest
 
 
@@ -92,7 +93,11 @@ def find_source(
     all_train: bool = False,
 ) -> Source:
     """The source that `spec` names; nothing is decoded yet."""
-    text = os.fspath(spec)
+    with told(f"cannot read {os.fspath(spec)}"):
+        return _source(os.fspath(spec), root, size, all_train)
+
+
+def _source(text: str, root: Path | None, size: int | None, all_train: bool) -> Source:
     if text.startswith("formula:"):
         return _formula(text, size)
     if text.startswith("torchvision:"):

@@ -25,6 +25,9 @@ Block: TypeAlias = Sequence[Item] | Pixels
 BLOCK = 1024
 # Labels beyond this are a mistake, or made to exhaust memory.
 MOST_CLASSES = 1_000_000
+# What packed files may unpack to: this many bytes, or so many times their own.
+MOST_UNPACKED = 1 << 29
+MOST_RATIO = 100
 # Files up to this size are hashed whole.
 WHOLE_BYTES = 1 << 29
 EDGE_BYTES = 1 << 20
@@ -58,7 +61,17 @@ class Source(ABC):
         return f"{self.name}, split '{split}', row {row}"
 
     def check(self) -> Source:
-        """This source, if every class has training images and every label a class."""
+        """This source, if every class has training images and every label a class.
+
+        Names of files may be any bytes; those of classes are written as text.
+        """
+        self.name = as_text(self.name)
+        for number, name in enumerate(self.class_names):
+            if as_text(name) != name:
+                raise TransilError(
+                    f"{self.name}: class {number} is called {name!a}, which is no text in "
+                    "UTF-8; rename it"
+                )
         if "train" not in self.labels:
             there = ", ".join(self.labels) or "none"
             raise TransilError(f"{self.name}: no split 'train' (there are: {there})")
@@ -117,6 +130,21 @@ def names_for(labels: Mapping[str, IntArray]) -> tuple[str, ...]:
     return tuple(str(label) for label in range(largest + 1))
 
 
+def as_text(name: str) -> str:
+    """A name as text that can be written; bytes of file names that are none become '?'."""
+    return name.encode(errors="replace").decode()
+
+
+def check_unpacked(path: Path, unpacked: int) -> None:
+    """An error where a packed file would fill the memory; `unpacked` is what it says of itself."""
+    most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
+    if unpacked > most:
+        raise TransilError(
+            f"{path}: unpacks to {unpacked >> 20:,} MiB, {MOST_RATIO} times its own size or more; "
+            "images are never packed so well"
+        )
+
+
 def blocks_of(items: Any) -> Iterator[Any]:
     """Anything that can be sliced, in blocks of at most `BLOCK`."""
     for start in range(0, len(items), BLOCK):
@@ -150,6 +178,6 @@ def image_stamp(path: Path) -> list[Any]:
     """
     try:
         info = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a zero byte in it
         return [str(path), -1, 0]
     return [str(path), info.st_size, info.st_mtime_ns]

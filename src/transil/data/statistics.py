@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transil.data.source import Pixels
+from transil.errors import TransilError
 from transil.schedule import IntArray
 
 # Images looked at together.
@@ -19,6 +20,10 @@ class Statistics:
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.mean) == len(self.std) == 3 or min(self.std) <= 0:
+            raise TransilError("mean and std need three numbers each, those of std above 0")
 
 
 def colour_statistics(pixels: Pixels, rows: IntArray) -> Statistics:

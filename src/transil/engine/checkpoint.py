@@ -6,11 +6,26 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import torch
 
 from transil.errors import TransilError, reason
-from transil.files import atomic_file, told
+from transil.files import atomic_file, check_regular, told
+from transil.schedule import MOST_CLASSES
+from transil.typed import Between, read_record
+
+Count = Annotated[int, Between(0, 10**9)]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the header of a checkpoint says: how far the training had come."""
+
+    state: Annotated[int, Between(1, MOST_CLASSES)]
+    epoch: Count
+    losses: list[float]
+    batches: Count = 0
 
 
 @dataclass(frozen=True)
@@ -42,16 +57,16 @@ class Checkpoint:
         """Read what `save` wrote; with `only`, those of its tensors alone, where they are there."""
         from safetensors import SafetensorError, safe_open
 
+        bad = f"{path}: not a checkpoint of transil, or damaged"
+        remedy = "delete it to go on from the one before"
+        check_regular(path)
         try:
             with told(f"cannot read {path}"), safe_open(path, "pt") as file:
-                facts = json.loads((file.metadata() or {})["transil"])
+                facts = json.loads((file.metadata() or {}).get("transil", ""))
                 names = [n for n in file.keys() if only is None or n in only]  # noqa: SIM118
                 tensors = {name: file.get_tensor(name) for name in names}
-                return cls(tensors=tensors, **facts)
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, TransilError):
-                raise
-            raise TransilError(
-                f"{path}: not a checkpoint of transil, or damaged ({reason(error)}); "
-                "delete it to go on from the one before"
-            ) from None
+        except TransilError:
+            raise
+        except (SafetensorError, ValueError, RecursionError) as error:
+            raise TransilError(f"{bad} ({reason(error)}); {remedy}") from None
+        return cls(tensors=tensors, **vars(read_record(facts, Facts, f"{bad}; {remedy}")))

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from transil.errors import TransilError
-from transil.settings import build, plain
+from transil.settings import plain
+from transil.typed import build
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,10 @@ class RunConfig:
     def from_dict(cls, data: Mapping[str, Any], where: str = "config") -> RunConfig:
         """From nested dictionaries; unknown keys and wrong types are errors that name the key."""
         config = build(cls, data, where)
-        config.train.check()
+        try:
+            config.train.check()
+        except TransilError as error:
+            raise TransilError(f"{where}: {error}") from None
         threads = 1 if config.engine.threads is None else config.engine.threads
         if not 1 <= threads <= MOST_THREADS:
             raise TransilError(f"{where}: engine.threads is {threads}; 1 to {MOST_THREADS}")

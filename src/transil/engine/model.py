@@ -14,7 +14,6 @@ from torch import nn
 from transil.data.augment import Normalise
 from transil.data.decode import UnreadableImage, check_rule, decode
 from transil.data.source import Pixels
-from transil.data.statistics import Statistics
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import RunConfig
 from transil.engine.run_folder import RECORD, RunFolder
@@ -22,9 +21,8 @@ from transil.engine.setup import find_device, make_stream, open_run_images
 from transil.engine.transforms import eval_transform
 from transil.errors import TransilError, reason
 from transil.methods.base import Context, Method, seen_scores
-from transil.methods.registry import METHODS, family_of
+from transil.methods.registry import family_of, get_method
 from transil.nets import build_net
-from transil.schedule import Schedule
 
 
 class Model(nn.Module):
@@ -38,10 +36,9 @@ class Model(nn.Module):
         self, run: RunFolder, state: int, method: str | None, device: torch.device
     ) -> None:
         super().__init__()
-        record = run.record()
-        self.config = config = RunConfig.from_dict(record["config"], str(run.path))
+        self.config = config = run.config()
         known = run.label_map()
-        self.schedule = Schedule.from_json(known["schedule"])
+        self.schedule = known.schedule
         self.state = state
         checkpoint = Checkpoint.load(run.state_path(state))
         self.method = _method(run, config, method)
@@ -65,12 +62,15 @@ class Model(nn.Module):
             if name.startswith("kept."):
                 self.context.keep(name.removeprefix("kept."), value)
         columns = self.schedule.columns(self.state)
-        self.class_names = tuple(str(label["class"]) for label in known["labels"][:columns])
-        if "pixels" not in record["data"]:
-            raise TransilError(f"{run.path / RECORD}: damaged record, 'data.pixels' is missing")
-        self.size = int(record["data"]["pixels"])
+        self.class_names = known.class_names[:columns]
+        pixels = run.record().data.pixels
+        if pixels is None:
+            raise TransilError(f"{run.path / RECORD}: damaged record: data.pixels is missing")
+        self.size = pixels
         self.transform = eval_transform(config.train, self.size)
-        self.normalise = Normalise(_statistics(known, config), device)
+        # Of the colours as training normalised them; runs of early versions do not say.
+        colours = known.colours or make_stream(config, open_run_images(config)).statistics
+        self.normalise = Normalise(colours, device)
         self.device = device
         self.requires_grad_(False).eval()
 
@@ -122,7 +122,7 @@ def load_model(
     if not (folder.path / RECORD).exists():
         raise TransilError(f"{run}: not the folder of a training (there is no {RECORD} in it)")
     finished = folder.finished()
-    schedule = Schedule.from_json(folder.label_map()["schedule"])
+    schedule = folder.label_map().schedule
     wanted = finished or 1 if state is None else schedule.check_state(state)
     if wanted > finished:
         there = f"1 to {finished}" if finished else "none"
@@ -139,19 +139,11 @@ def load_model(
 
 
 def _method(run: RunFolder, config: RunConfig, name: str | None) -> Method:
-    trained = METHODS.find(config.method)(**config.settings)
+    trained = get_method(config.method, config.settings)
     family = {method.name: method for method in family_of(trained)}
     if name is not None and name not in family:
         raise TransilError(f"{run.path}: its scores are of {', '.join(family)}, not '{name}'")
     return family[name or config.method]
-
-
-def _statistics(known: dict[str, Any], config: RunConfig) -> Statistics:
-    """Of the colours, as training normalised them; runs of early versions do not say."""
-    colours = known.get("colours")
-    if isinstance(colours, dict):
-        return Statistics(tuple(colours["mean"]), tuple(colours["std"]))
-    return make_stream(config, open_run_images(config)).statistics
 
 
 def _no_training_images() -> Any:

@@ -11,30 +11,25 @@ import numpy as np
 
 from transil.data.images import Images, ImageSplit
 from transil.data.orders import class_order
-from transil.data.statistics import Statistics
 from transil.data.stream import ClassStream
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import DataConfig, RunConfig
 from transil.engine.learner import Learner
-from transil.engine.run_folder import RECORD, RunFolder
+from transil.engine.run_folder import LABEL_MAP, RECORD, Learned, RunFolder
 from transil.engine.setup import splitting
 from transil.errors import TransilError
 from transil.methods.registry import METHODS, family_of
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
-from transil.settings import merge
+from transil.settings import merge, plain
 
 # What a run must share with the one that it goes on from.
 SHARED = ("method", "net.body", "net.last_relu")
 
 
 @dataclass(frozen=True)
-class Past:
-    """What a run has learned: groups of classes, their names by score column, and its colours."""
-
-    sizes: tuple[int, ...]
-    class_names: tuple[str, ...]
-    colours: Statistics
+class Past(Learned):
+    """What another run has learned, and how one goes on from it."""
 
     @property
     def states(self) -> int:
@@ -43,20 +38,8 @@ class Past:
 
     def to_json(self) -> dict[str, Any]:
         """As the record of a run that goes on from it keeps it."""
-        return {
-            "sizes": list(self.sizes),
-            "class_names": list(self.class_names),
-            "colours": {name: list(values) for name, values in asdict(self.colours).items()},
-        }
-
-    @classmethod
-    def from_json(cls, kept: Any, where: str) -> Past:
-        """What `to_json` made."""
-        try:
-            colours = Statistics(**{name: tuple(kept["colours"][name]) for name in ("mean", "std")})
-            return cls(tuple(kept["sizes"]), tuple(kept["class_names"]), colours)
-        except (KeyError, TypeError):
-            raise TransilError(f"{where}: damaged record, 'data.past' is not whole") from None
+        made: dict[str, Any] = plain(asdict(self))
+        return made
 
     def known(self, images: Images) -> Images:
         """The same images, labelled so that past classes come first, by their names.
@@ -94,9 +77,9 @@ def find_past(config: RunConfig, folder: RunFolder) -> Past | None:
     if config.after is None:
         return None
     if (folder.path / RECORD).exists():  # it has taken what it needs; the other one may be gone
-        kept = folder.record()["data"].get("past")
+        kept = folder.record().data.past
         if kept is not None:
-            return Past.from_json(kept, str(folder.path / RECORD))
+            return Past(**vars(kept))
     other, begun = _read(config.after)
     old, new = begun.to_dict(), config.to_dict()
     for key in SHARED:
@@ -115,11 +98,15 @@ def find_past(config: RunConfig, folder: RunFolder) -> Past | None:
         raise TransilError("after another run, give --states or sizes of groups, not labels")
     known = other.label_map()
     finished = other.finished()
-    schedule = Schedule.from_json(known["schedule"])
-    names = [str(label["class"]) for label in known["labels"]]
-    colours = Statistics(**{k: tuple(known["colours"][k]) for k in ("mean", "std")})
-    seen = schedule.seen[finished - 1]
-    return Past(schedule.sizes[:finished], tuple(names[:seen]), colours)
+    schedule = known.schedule
+    if known.colours is None:
+        raise TransilError(
+            f"{config.after}: its {LABEL_MAP} does not say how colours were normalised; "
+            "start that training again, which adds it"
+        )
+    finished = schedule.check_state(finished)
+    names = known.class_names[: schedule.seen[finished - 1]]
+    return Past(schedule.sizes[:finished], names, known.colours)
 
 
 def after(
@@ -134,7 +121,7 @@ def after(
     """
     own = RunFolder(folder) if folder is not None else None
     if own is not None and (own.path / RECORD).exists():
-        data: dict[str, Any] = own.record()["config"]
+        data: dict[str, Any] = own.config().to_dict()
     else:
         groups = {"states": None, "sizes": None, "schedule": None, "order": None}
         data = merge(_read(os.fspath(run))[1].to_dict(), {"data": groups})
@@ -174,4 +161,4 @@ def _read(path: str) -> tuple[RunFolder, RunConfig]:
         raise TransilError(f"{path}: not the folder of a training (there is no {RECORD} in it)")
     if not run.finished():
         raise TransilError(f"{path}: no state is finished there; there is nothing to go on from")
-    return run, RunConfig.from_dict(run.record()["config"], str(run.path / RECORD))
+    return run, run.config()

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from transil.engine.config import RunConfig
 from transil.errors import TransilError
-from transil.files import told
 from transil.methods.registry import METHODS, get_method
-from transil.registry import nearest
-from transil.settings import merge, read_yaml
+from transil.settings import merge
+from transil.yaml_files import names_in, read_named, read_yaml
 
 
 def recipe_names() -> list[str]:
     """The recipes of the package."""
-    files = resources.files("transil.recipes").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return names_in("transil.recipes")
 
 
 def recipe_text(name: str) -> str:
     """A recipe as written: one of the package, or a file that ends in .yaml."""
-    if name.endswith((".yaml", ".yml")):
-        with told(f"cannot read {name}"):
-            return Path(name).read_text(encoding="utf-8", errors="replace")
-    if name in recipe_names():
-        return resources.files("transil.recipes").joinpath(f"{name}.yaml").read_text("utf-8")
-    raise TransilError(
-        f"recipe '{name}' is unknown; {nearest(name, recipe_names())} "
-        "(a file of your own must end in .yaml)"
-    )
+    return read_named(name, "transil.recipes", "recipe")
 
 
 def load_recipe(name: str) -> dict[str, Any]:
     """The settings of a recipe."""
-    data = read_yaml(recipe_text(name), name)
+    data, _ = read_yaml(recipe_text(name), name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
     return data

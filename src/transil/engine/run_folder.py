@@ -19,19 +19,22 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
+from transil.data.statistics import Statistics
 from transil.engine.checkpoint import Checkpoint
-from transil.engine.config import RunConfig
+from transil.engine.config import MOST_PIXELS, RunConfig
 from transil.errors import TransilError
-from transil.files import atomic_file, locked, read_json, told, write_json
+from transil.files import atomic_file, locked, read_bytes, told, write_json
 from transil.provenance import versions
-from transil.schedule import Schedule
+from transil.schedule import MOST_CLASSES, Schedule
 from transil.scores import ScoreStore
-from transil.settings import flatten
+from transil.settings import flatten, plain
+from transil.typed import Between, read_file
 
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
@@ -42,6 +45,63 @@ FINGERPRINT = "the data set's fingerprint"
 # What may differ where images are the same; and what, if it is the same, should give the same images.
 CALLED = ("data.path", "data.root", "the data set's name", FINGERPRINT)
 OPENED = {"data.path", "data.root", "data.rule", "data.size"}
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a run has learned: groups of classes, their names by score column, and its colours."""
+
+    sizes: tuple[Annotated[int, Between(1, MOST_CLASSES)], ...]
+    class_names: tuple[str, ...]
+    colours: Statistics
+
+
+@dataclass(frozen=True)
+class RunData:
+    """What run.json says of the data set, and of the run that this one goes on from."""
+
+    name: str | None = None
+    fingerprint: str | None = None
+    pixels: Annotated[int, Between(1, MOST_PIXELS)] | None = None
+    past: Learned | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What run.json holds; `RunFolder.config` reads the settings."""
+
+    config: Mapping[str, Any]
+    data: RunData
+    versions: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A class in label-map.json, at the place of its score column."""
+
+    class_: str
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """What label-map.json holds: classes by score column, groups, counts of images by split.
+
+    Those of early versions do not say how colours were normalised.
+    """
+
+    schedule: Schedule
+    labels: tuple[Label, ...]
+    images: Mapping[str, list[int]]
+    colours: Statistics | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.labels) != self.schedule.seen[-1]:
+            raise TransilError(f"{len(self.labels)} labels, but {self.schedule.seen[-1]} classes")
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The class of each score column."""
+        return tuple(label.class_ for label in self.labels)
 
 
 class RunFolder:
@@ -89,7 +149,7 @@ class RunFolder:
         """Whether this is a finished run where nothing can be written: it can be read all the same."""
         if not (self.path / RECORD).exists() or os.access(self.path, os.W_OK):
             return False
-        return self.finished() >= Schedule.from_json(self.label_map()["schedule"]).states
+        return self.finished() >= self.label_map().schedule.states
 
     def _check_empty(self) -> None:
         """An error where a new run would be mixed with other files."""
@@ -102,51 +162,37 @@ class RunFolder:
                     "give a new folder, or that of the run to continue"
                 )
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """What run.json holds."""
-        record = read_json(self.path / RECORD)
-        if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise TransilError(f"{self.path / RECORD}: not the record of a run")
-        if record.get("version") != VERSION:
-            raise TransilError(
-                f"{self.path / RECORD}: format version {record.get('version')}, "
-                f"but this transil reads version {VERSION}"
-            )
-        for part in ("config", "data"):
-            if not isinstance(record.get(part), dict):
-                raise TransilError(f"{self.path / RECORD}: damaged record, '{part}' is missing")
-        return record
+        remedy = "bring the file back, or give another folder"
+        return read_file(self.path / RECORD, Record, FORMAT, VERSION, "record", remedy)
 
-    def label_map(self) -> dict[str, Any]:
-        """What label-map.json holds: classes by score column, groups, colours, counts of images."""
-        path = self.path / LABEL_MAP
-        known = read_json(path)
-        try:
-            classes = Schedule.from_json(known["schedule"]).seen[-1]
-            whole = len([label["class"] for label in known["labels"]]) == classes
-            colours = known.get("colours") or {"mean": (0, 0, 0), "std": (1, 1, 1)}
-            whole = whole and all(len(colours[name]) == 3 for name in ("mean", "std"))
-        except (KeyError, TypeError, AttributeError):
-            whole = False
-        if not whole:
-            raise TransilError(f"{path}: not a label map, or damaged; the training writes it again")
-        return dict(known)
+    def config(self) -> RunConfig:
+        """The settings that the run was begun with."""
+        # A setting that an earlier transil did not have counts as its default.
+        return RunConfig.from_dict(self.record().config, str(self.path / RECORD))
+
+    def label_map(self) -> LabelMap:
+        """What label-map.json holds."""
+        remedy = "the training writes it again"
+        return read_file(
+            self.path / LABEL_MAP, LabelMap, "transil-label-map", 1, "label map", remedy
+        )
 
     def _check(self, config: RunConfig, data: Mapping[str, Any], stamp: str) -> None:
         """A run goes on as it began: what says what is learned may not change."""
-        record = self.record()
+        kept, begun = plain(asdict(self.record().data)), self.config()
+        kept = {key: value for key, value in kept.items() if value is not None}
         # How the work is done may change: another device, other intervals.
-        # A setting that an earlier transil did not have counts as its default.
-        begun = RunConfig.from_dict(record["config"], str(self.path / RECORD))
         old, new = (
             flatten({k: v for k, v in c.to_dict().items() if k != "engine"})
             for c in (begun, config)
         )
-        old |= {f"the data set's {k}": v for k, v in record["data"].items()}
+        old |= {f"the data set's {k}": v for k, v in kept.items()}
         new |= {f"the data set's {k}": v for k, v in data.items()}
-        if record["data"].get("fingerprint") in (data.get("fingerprint"), stamp):
+        if kept.get("fingerprint") in (data.get("fingerprint"), stamp):
             new |= {key: old.get(key) for key in CALLED}  # the same images, moved or copied
-        if data.get("past") is not None and record["data"].get("past") == data.get("past"):
+        if data.get("past") is not None and kept.get("past") == data.get("past"):
             new["after"] = old.get("after")  # the same run, called otherwise or moved
         changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
         if FINGERPRINT in changed and not OPENED & set(changed):
@@ -237,9 +283,8 @@ class RunFolder:
         """The lines of a log; one that was cut off by an interruption, or altered, is left out."""
         path = self.path / name
         lines = []
-        with told(f"cannot read {path}"):
-            text = path.read_text(errors="replace") if path.exists() else ""
-        for line in text.splitlines():
+        raw = read_bytes(path) if path.exists() else b""
+        for line in raw.decode(errors="replace").splitlines():
             with contextlib.suppress(ValueError, RecursionError):
                 lines.append(json.loads(line))
         return [line for line in lines if isinstance(line, dict) and _has(line, name)]

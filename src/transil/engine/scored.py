@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
-from transil.engine.config import RunConfig
 from transil.engine.run_folder import RunFolder
 from transil.errors import DataWarning
 from transil.methods.registry import family_of, get_method
@@ -38,9 +37,8 @@ def _unscored(run: RunFolder) -> list[int]:
     finished = run.finished()
     if not finished:
         return []
-    record = run.record()
-    config = RunConfig.from_dict(record["config"], str(run.path))
-    elsewhere = len(record["data"].get("past", {}).get("sizes", ()))
+    config, past = run.config(), run.record().data.past
+    elsewhere = len(past.sizes) if past else 0
     states = {*range(elsewhere + 1, finished + 1), *run.saved_states()}
     splits = _splits(run, states, reference=config.data.role == "reference")
     lost: set[int] = set()
@@ -57,7 +55,7 @@ def _unscored(run: RunFolder) -> list[int]:
 
 def _splits(run: RunFolder, states: Iterable[int], *, reference: bool) -> dict[int, list[str]]:
     """The splits that have images in each of these states."""
-    counts: dict[str, list[int]] = run.label_map()["images"]
+    counts = run.label_map().images
     past = {"test", "val"} if reference else {"test"}
     return {
         state: [

@@ -18,10 +18,9 @@ def made_run(task: Task) -> dict[str, Any]:
     """What is known of a run; folders of older versions do not say everything."""
     run = RunFolder(task.folder)
     try:
-        found = run.record().get("versions")
+        versions = dict(run.record().versions)
     except TransilError:  # the scores may be studied all the same
-        found = None
-    versions = dict(found) if isinstance(found, dict) else {}
+        versions = {}
     lines = run.lines(TIMES)
     devices = [str(line["device"]) for line in lines if line.get("device")]
     return {

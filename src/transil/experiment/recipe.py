@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,12 +12,15 @@ from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConf
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
+from transil.experiment.results import check_size
 from transil.experiment.ways import ways
-from transil.files import told
 from transil.methods.registry import METHODS
 from transil.registry import nearest
-from transil.settings import build, merge, plain, read_yaml, yaml_lines
+from transil.settings import merge, plain
+from transil.typed import build, short
+from transil.yaml_files import names_in, read_named, read_yaml
 
+PACKAGE = "transil.experiment.recipes"
 TRAINING = {"train": TrainConfig, "net": NetConfig, "engine": EngineConfig}
 
 
@@ -97,28 +99,17 @@ class Experiment:
 
 def experiment_names() -> list[str]:
     """The experiments of the package."""
-    files = resources.files("transil.experiment.recipes").iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return names_in(PACKAGE)
 
 
 def experiment_text(name: str) -> str:
     """An experiment's recipe as written: one of the package, or a file that ends in .yaml."""
-    if name.endswith((".yaml", ".yml")):
-        with told(f"cannot read {name}"):
-            return Path(name).read_text(encoding="utf-8", errors="replace")
-    if name in experiment_names():
-        folder = resources.files("transil.experiment.recipes")
-        return folder.joinpath(f"{name}.yaml").read_text("utf-8")
-    raise TransilError(
-        f"experiment '{name}' is unknown; {nearest(name, experiment_names())} "
-        "(a file of your own must end in .yaml)"
-    )
+    return read_named(name, PACKAGE, "experiment")
 
 
 def load_experiment(name: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """Read and check the recipe of an experiment; `overrides` go over its settings."""
-    text = experiment_text(name)
-    data = read_yaml(text, name)
+    data, lines = read_yaml(experiment_text(name), name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
     data = merge(data, overrides or {})
@@ -126,7 +117,7 @@ def load_experiment(name: str, overrides: Mapping[str, Any] | None = None) -> Ex
     if "kind" in data:
         data["kind"] = str(data["kind"])  # 32 and '32' are the same to people
     # What was given beside the file has no line in it.
-    lines = {k: n for k, n in yaml_lines(text).items() if k.split(".")[0] not in (overrides or {})}
+    lines = {k: n for k, n in lines.items() if k.split(".")[0] not in (overrides or {})}
     experiment = build(Experiment, data, name, lines)
     check(experiment, name, lines)
     return experiment
@@ -141,13 +132,13 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
 
     # What goes into the settings of trainings is told here, where it has a line.
     for key, cls in TRAINING.items():
-        build(cls, getattr(experiment, key), where, lines, f"{key}.")
+        build(cls, getattr(experiment, key), where, lines, key)
     for name, given in experiment.sets.items():
-        build(DataConfig, given, where, lines, f"sets.{name}.")
+        build(DataConfig, given, where, lines, f"sets.{name}")
     for name, given in experiment.per_method.items():
         for key, value in given.items() if isinstance(given, Mapping) else ():
             if key in TRAINING:
-                build(TRAINING[key], value, where, lines, f"per_method.{name}.{key}.")
+                build(TRAINING[key], value, where, lines, f"per_method.{name}.{key}")
     for key in ("references", "targets", "methods", "states", "corrections", "solvers", "transfer",
                 "train_fraction", "seeds", "fit_on"):  # fmt: skip
         values = getattr(experiment, key)
@@ -155,6 +146,14 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             fail(key, "the list is empty")
         if len(set(values)) < len(values):
             fail(key, "something stands twice")
+    for key, most in (("draws", 10**6), ("resamples", 10**6)):
+        if getattr(experiment, key) > most:
+            fail(key, f"{short(getattr(experiment, key))} is too many; at most {most:,}")
+    try:
+        check_size(experiment.targets, experiment.methods, experiment.states,
+                   experiment.train_fraction, experiment.seeds)  # fmt: skip
+    except TransilError as error:
+        fail("targets", str(error))
     if len(set(experiment.candidates)) < len(experiment.candidates):
         fail("candidates", "something stands twice")
     for name in experiment.per_method:

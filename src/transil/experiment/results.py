@@ -5,18 +5,30 @@ Every number says which run folder it came from. Accuracies and gains are shares
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 from transil.errors import TransilError
-from transil.files import read_json, write_json
+from transil.files import write_json
+from transil.schedule import MOST_CLASSES
+from transil.typed import ALWAYS, Between, read_file, read_record
 
 FILE, FORMAT, VERSION = "results.json", "transil-results", 1
 # The reason of a failure that is none: nobody has trained the run yet.
 UNFINISHED = "the run is not finished"
-T = TypeVar("T")
+# What a recipe may ask for at most, so that an altered one does not count for ever.
+MOST_MODELS = 100_000
+
+Share = Annotated[float, Between(0, 1)]
+Points = Annotated[float, Between(-1, 1)]  # a difference of shares
+Number = Annotated[float, Between(-1e38, 1e38)]
+States = Annotated[int, Between(1, MOST_CLASSES)]
+Seed = Annotated[int, Between(0, 2**63 - 1)]
+Count = Annotated[int, Between(1, 10**9)]
 
 
 @dataclass(frozen=True)
@@ -25,9 +37,9 @@ class Setting:
 
     target: str
     method: str
-    states: int
-    fraction: float = 1.0
-    seed: int = 0
+    states: States
+    fraction: Share = 1.0
+    seed: Seed = 0
 
 
 @dataclass(frozen=True)
@@ -45,11 +57,11 @@ class Cell:
     solver: str | None
     transfer: str | None
     references: list[str]
-    accuracy: list[float]  # of each state, from 1
-    average: float  # over states 2..S, the paper's number
-    gain: float | None  # of the average over raw
-    low: float | None  # of the 95 % interval of the gain, paired bootstrap over test images
-    high: float | None
+    accuracy: list[Share]  # of each state, from 1
+    average: Share  # over states 2..S, the paper's number
+    gain: Points | None  # of the average over raw
+    low: Points | None  # of the 95 % interval of the gain, paired bootstrap over test images
+    high: Points | None
     run: str  # the folder of the target's run
     bank: str | None  # the file of the pairs
 
@@ -62,9 +74,20 @@ class Detail:
     name: str  # as in the cell
     solver: str | None
     transfer: str | None
-    mean_score: list[float]  # of each group, in the last state
-    score_deviation: list[float]
-    group_accuracy: list[list[float | None]]  # row s: accuracy of groups 1..s; None: no images
+    mean_score: list[Number]  # of each group, in the last state
+    score_deviation: list[Annotated[float, Between(0, 1e38)]]
+    group_accuracy: list[list[Share | None]]  # row s: accuracy of groups 1..s; None: no images
+
+    def __post_init__(self) -> None:
+        _as_long(
+            self.setting.states,
+            "states",
+            mean_score=self.mean_score,
+            score_deviation=self.score_deviation,
+            group_accuracy=self.group_accuracy,
+        )
+        for s, row in enumerate(self.group_accuracy):
+            _as_long(s + 1, "groups", **{f"group_accuracy[{s}]": row})
 
 
 @dataclass(frozen=True)
@@ -72,13 +95,18 @@ class Pairs:
     """alpha and beta of each group in the last state, for every reference."""
 
     method: str
-    states: int
-    seed: int
+    states: States
+    seed: Seed
     correction: str
     solver: str
     references: list[str]
-    alpha: list[list[float]]  # (references, groups)
-    beta: list[list[float]]
+    alpha: list[list[Number]]  # (references, groups)
+    beta: list[list[Number]]
+
+    def __post_init__(self) -> None:
+        _as_long(len(self.references), "references", alpha=self.alpha, beta=self.beta)
+        for alpha, beta in zip(self.alpha, self.beta, strict=True):
+            _as_long(self.states, "states", alpha=alpha, beta=beta)
 
 
 @dataclass(frozen=True)
@@ -88,10 +116,13 @@ class Ablation:
     setting: Setting
     correction: str
     solver: str
-    counts: list[int]
-    mean: list[float]
-    std: list[float]
-    draws: list[int]  # how many draws each count had; all subsets where there are fewer
+    counts: list[Count]
+    mean: list[Share]
+    std: list[Share]
+    draws: list[Count]  # how many draws each count had; all subsets where there are fewer
+
+    def __post_init__(self) -> None:
+        _as_long(len(self.counts), "counts", mean=self.mean, std=self.std, draws=self.draws)
 
 
 @dataclass(frozen=True)
@@ -102,8 +133,8 @@ class Single:
     correction: str
     solver: str
     reference: str
-    average: float
-    gain: float
+    average: Share
+    gain: Points
 
 
 @dataclass(frozen=True)
@@ -115,13 +146,17 @@ class Choice:
     """
 
     method: str
-    states: int
-    seed: int
+    states: States
+    seed: Seed
     correction: str
     candidate: str
-    left_out: dict[str, float]
-    raw: dict[str, float]
-    targets: dict[str, float]
+    left_out: dict[str, Share]
+    raw: dict[str, Share]
+    targets: dict[str, Share]
+
+    def __post_init__(self) -> None:
+        if set(self.left_out) != set(self.raw):
+            raise TransilError("left_out and raw are of other references")
 
 
 @dataclass(frozen=True)
@@ -129,8 +164,8 @@ class Joint:
     """The accuracy of a model that learned all classes at once."""
 
     target: str
-    seed: int
-    accuracy: float
+    seed: Seed
+    accuracy: Share
     run: str
 
 
@@ -148,15 +183,15 @@ class Results:
     """All of it. `facts` says how it was made: recipe, versions, data sets and what they share."""
 
     name: str
-    cells: list[Cell] = field(default_factory=list)
-    details: list[Detail] = field(default_factory=list)
-    pairs: list[Pairs] = field(default_factory=list)
-    ablations: list[Ablation] = field(default_factory=list)
-    singles: list[Single] = field(default_factory=list)
-    joints: list[Joint] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list, metadata=ALWAYS)
+    details: list[Detail] = field(default_factory=list, metadata=ALWAYS)
+    pairs: list[Pairs] = field(default_factory=list, metadata=ALWAYS)
+    ablations: list[Ablation] = field(default_factory=list, metadata=ALWAYS)
+    singles: list[Single] = field(default_factory=list, metadata=ALWAYS)
+    joints: list[Joint] = field(default_factory=list, metadata=ALWAYS)
     choices: list[Choice] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list, metadata=ALWAYS)
+    facts: dict[str, Any] = field(default_factory=dict, metadata=ALWAYS)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write results.json to a folder; the same results give the same bytes."""
@@ -182,26 +217,51 @@ class Results:
         path = Path(folder) / FILE
         if not path.is_file():
             raise TransilError(f"{folder}: no results here ({FILE} is missing); run 'transil run'")
-        data = read_json(path)
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise TransilError(f"{path}: not the results of an experiment")
-        if data.get("version") != VERSION:
-            raise TransilError(f"{path}: format version {data.get('version')}, not {VERSION}")
-        data.setdefault("choices", [])  # results of older versions have none
-        kinds = {"cells": Cell, "details": Detail, "pairs": Pairs, "ablations": Ablation,
-                 "singles": Single, "joints": Joint, "choices": Choice,
-                 "failures": Failure}  # fmt: skip
-        try:
-            lists: dict[str, Any] = {
-                key: [_read(kind, item) for item in data[key]] for key, kind in kinds.items()
-            }
-            return cls(name=str(data["name"]), facts=dict(data["facts"]), **lists)
-        except (KeyError, TypeError, ValueError) as error:
-            raise TransilError(f"{path}: damaged ({type(error).__name__}: {error})") from None
+        results = read_file(path, cls, FORMAT, VERSION, "results file", "run 'transil run' again")
+        Asked.of(results.facts, f"{path}: damaged results file")
+        return results
 
 
-def _read(cls: type[T], data: Any) -> T:
-    values = dict(data)
-    if "setting" in {f.name for f in fields(cls)}:  # type: ignore[arg-type]
-        values["setting"] = Setting(**values["setting"])
-    return cls(**values)
+@dataclass(frozen=True)
+class Asked:
+    """What the recipe of an experiment has asked for: that much of it which a report must know."""
+
+    targets: list[str] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
+    states: list[States] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    first_classes: int | None = None
+    corrections: list[str] = field(default_factory=list)
+    solvers: list[str] = field(default_factory=list)
+    solvers_of: dict[str, list[str]] = field(default_factory=dict)
+    transfer: list[str] = field(default_factory=list)
+    train_fraction: list[Share] = field(default_factory=lambda: [1.0])
+    seeds: list[Seed] = field(default_factory=lambda: [0])
+    joint: bool = False
+    own_bound: bool = False
+    ablation: bool = False
+
+    def __post_init__(self) -> None:
+        check_size(self.targets, self.methods, self.states, self.train_fraction, self.seeds)
+
+    @classmethod
+    def of(cls, facts: dict[str, Any], where: str = "results") -> Asked:
+        """From the facts of results; where they do not tell a recipe, it asks for nothing."""
+        recipe = facts.get("recipe")
+        return (
+            read_record(recipe, cls, where, "facts.recipe") if isinstance(recipe, dict) else cls()
+        )
+
+
+def check_size(*lists: Collection[Any]) -> None:
+    """An error where a recipe asks for more models, one of each list, than can be counted."""
+    models = math.prod(map(len, lists))
+    if models > MOST_MODELS:
+        raise TransilError(f"it asks for {models:,} models; at most {MOST_MODELS:,}")
+
+
+def _as_long(count: int, what: str, **lists: Collection[Any]) -> None:
+    """An error where a list has not one entry for each of `what`."""
+    for name, values in lists.items():
+        if len(values) != count:
+            raise TransilError(f"{name} has {len(values)} entries, for {count} {what}")

@@ -345,6 +345,8 @@ def last_rows(run: RunFolder, method: str, state: int) -> Any:
     tensors = Checkpoint.load(run.state_path(state), ("net.head.eta", key)).tensors
     if "net.head.eta" in tensors:  # a cosine head ignores lengths
         return None
+    if key not in tensors or tensors[key].ndim != 2:
+        raise TransilError(f"{run.state_path(state)}: no rows '{key}' in it; damaged?")
     return tensors[key].double().numpy()
 
 

@@ -38,10 +38,14 @@ class LwfT(Method):
         if context.number > 1:  # weight decay has worn the rows of classes not seen before
             net.head.reset(context.generator, context.new)
 
+    def compared(self, context: Context) -> torch.Tensor:
+        """The classes that new images are told apart from, (classes,) bool."""
+        return context.new
+
     def loss(
         self, student: Outputs, teacher: Outputs | None, labels: torch.Tensor, context: Context
     ) -> torch.Tensor:
-        losses = cross_entropy(student.scores, labels, context.new)
+        losses = cross_entropy(student.scores, labels, self.compared(context))
         if teacher is None:
             return losses
         wanted = (only(teacher.scores, context.old) / self.temperature).softmax(1)

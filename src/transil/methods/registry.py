@@ -13,14 +13,15 @@ from transil.methods.ft_plus import FtPlus
 from transil.methods.joint import Joint
 from transil.methods.lucir import Lucir
 from transil.methods.lwf import Lwf
+from transil.methods.lwf_all import LwfAll
 from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
 from transil.nets.heads import find_head
 from transil.registry import Registry, nearest
-from transil.settings import of_type
+from transil.typed import of_type
 
 METHODS: Registry[Method] = Registry(
-    "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, Lucir, Joint]
+    "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, LwfAll, Lucir, Joint]
 )
 register_method: Callable[[type[Method]], type[Method]] = METHODS.register
 
@@ -38,7 +39,7 @@ def get_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
         if key not in known:
             remedy = nearest(key, known) if known else "it has none"
             raise TransilError(f"method '{name}' has no setting '{key}'; {remedy}")
-        values[key] = of_type(value, hints[key], f"method '{name}': settings.{key}")
+        values[key] = of_type(value, hints[key], f"method '{name}'", prefix=f"settings.{key}")
     try:
         find_head(cls.head)
     except TransilError as error:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transil.report import names
-from transil.report.study import Study, unique
+from transil.report.study import Study, check_size, grouped, unique
 from transil.report.tables import MISSING, Entry, Row, Table
 
 if TYPE_CHECKING:
@@ -35,14 +35,15 @@ def choice_table(study: Study) -> Table | None:
         return None
     states = sorted({c.states for c in choices})
     targets = unique(t for c in choices for t in c.targets)
+    check_size(len(unique((c.method, c.correction, c.candidate) for c in choices)),
+               (1 + len(targets)) * len(states))  # fmt: skip
     columns = [("left out", s) for s in states] + [(t, s) for t in targets for s in states]
     rows: list[Row] = []
+    of = grouped((c.method, c) for c in choices)
     for method in study.table_methods:
-        mine = [c for c in choices if c.method == method]
         block = []
-        ways = unique((c.correction, c.candidate) for c in mine)
-        for way in sorted(ways, key=lambda way: way[0] != name):
-            found = [c for c in mine if (c.correction, c.candidate) == way]
+        ways = grouped(((c.correction, c.candidate), c) for c in of.get(method, ()))
+        for way, found in sorted(ways.items(), key=lambda item: item[0][0] != name):
             entries = [_entry(study, [c for c in found if c.states == s], t) for t, s in columns]
             label = candidate_name(way[1])
             if way[0] != name:

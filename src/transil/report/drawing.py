@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from transil.report.figures import figure_class
+from transil.errors import TransilError
 from transil.report.names import shorten
 from transil.report.palette import GREY
+from transil.report.plotting import figure_class, settings
 
 # Black follows the page's text colour; ink on coloured cells must not, so it is not quite black.
 TEXT, INK, PAPER = "#000000", "#010101", "#fefefe"
@@ -47,6 +48,14 @@ BASE: dict[Any, Any] = {
 }
 
 
+# Square inches, the longest side, and lines over all panels: a few seconds and 100 MB.
+LARGEST, LONGEST, MOST_SERIES = 2000.0, 300.0, 4000
+
+
+class TooLargeError(TransilError):
+    """A figure that nobody could look at, and that would take minutes to draw."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """A finished figure: bytes of both kinds, and what is seen."""
@@ -61,12 +70,7 @@ class Picture:
 @contextmanager
 def drawing() -> Iterator[None]:
     """The settings of all figures, whatever the user's own are."""
-    figure_class()
-    import matplotlib
-
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(BASE)
+    with settings(BASE), warnings.catch_warnings():
         # A letter that the font has not is left to the reader's browser.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
@@ -101,6 +105,13 @@ class Grid:
         self.panel = panel
         under = bottom + self.below
         height = top + under + rows * panel[1] + (rows - 1) * gap[1]
+        series = rows * columns * max(1, len(legend))
+        if (
+            self.width * height > LARGEST
+            or max(self.width, height) > LONGEST
+            or series > MOST_SERIES
+        ):
+            raise TooLargeError(f"a figure of {rows:,} x {columns:,} panels is too large")
         self.figure: Any = figure_class()(figsize=(self.width, height))
         self.panels: list[list[Any]] = []
         for r in range(rows):

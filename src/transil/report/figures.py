@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from transil.errors import TransilError, missing
+from transil.errors import TransilError
 from transil.files import atomic_file
 from transil.metrics import Metrics
+from transil.report.names import shorten
 from transil.report.palette import BLUE, GREY, ORANGE, Style, bank_styles
+from transil.report.plotting import figure_class, settings
+from transil.report.texts import printable
 from transil.schedule import Schedule
 
 RAW, CORRECTED = (ORANGE, "o"), (BLUE, "o")
@@ -34,6 +37,19 @@ def draw_evaluation(
     """
     if path.suffix.lower() not in FORMATS:
         raise TransilError(f"{path}: figures are {', '.join(FORMATS)}")
+    with settings({"svg.hashsalt": "transil"}):
+        figure = _figure(results, schedule, title, corrections)
+        data = _rendered(figure, path.suffix[1:].lower())
+    with atomic_file(path) as file:
+        file.write(data)
+
+
+def _figure(
+    results: Mapping[str, Metrics],
+    schedule: Schedule,
+    title: str,
+    corrections: Mapping[str, str] | None,
+) -> Any:
     several, alone = bool(corrections), len(results) == 1
     size = (8.5, 5.2) if several else (14.5, 4.4) if alone else (10.5, 8.0)
     figure = figure_class()(figsize=size, layout="constrained")
@@ -48,12 +64,12 @@ def draw_evaluation(
         _draw_accuracy(accuracy, results, {"raw": RAW, "corrected": CORRECTED})
         _draw_scores(scores, results)
         _draw_matrices(second, results, schedule)
-    _save(figure, path)
+    return figure
 
 
 def _plain(text: str) -> str:
-    """Text in which a dollar does not begin mathematics."""
-    return text.replace("$", r"\$")
+    """Text of any name: a dollar does not begin mathematics, nothing moves or is very long."""
+    return shorten(printable(text), 200).replace("$", r"\$")
 
 
 def _draw_accuracy(axes: Any, results: Mapping[str, Metrics], styles: Mapping[str, Style]) -> None:
@@ -129,23 +145,9 @@ def _draw_matrices(figure: Any, results: Mapping[str, Metrics], schedule: Schedu
     figure.colorbar(image, ax=list(panels), label=f"accuracy (%), {schedule.seen[-1]} classes")
 
 
-def figure_class() -> Any:
-    """Matplotlib's figure, without its global state; an error that says how to get it."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise missing("figures need", "matplotlib") from None
-    return Figure
-
-
-def _save(figure: Any, path: Path) -> None:
-    """Write a figure atomically; the same figure always gives the same bytes."""
-    import matplotlib
-
-    kind = path.suffix[1:].lower()
+def _rendered(figure: Any, kind: str) -> bytes:
+    """The bytes of a file; the same figure always gives the same ones."""
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     data = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "transil"}):
-        figure.savefig(data, format=kind, dpi=130, metadata=metadata[kind])
-    with atomic_file(path) as file:
-        file.write(data.getvalue())
+    figure.savefig(data, format=kind, dpi=130, metadata=metadata[kind])
+    return data.getvalue()

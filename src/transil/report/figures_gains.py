@@ -170,6 +170,7 @@ def ablation_figure(study: Study) -> Picture | None:
     from matplotlib.lines import Line2D
 
     main = study.main
+    known = unique((a.correction, a.solver) for a in study.ablations)
     series: dict[tuple[str, int], dict[str, tuple[list[int], list[float], list[float]]]] = {}
     for method in study.methods:
         for group in ablation_groups(study, method):
@@ -177,10 +178,11 @@ def ablation_figure(study: Study) -> Picture | None:
             raw = study.raw(place, [a.setting.seed for a in group])
             fit = (group[0].correction, group[0].solver)
             wanted = (main.name, main.solver) if main else fit
-            known = unique((a.correction, a.solver) for a in study.ablations)
             if raw is None or place[3] != study.fractions[0] or (wanted in known and fit != wanted):
                 continue
             counts = sorted({n for a in group for n in a.counts})
+            if not counts:
+                continue
             at = [[(a.mean[a.counts.index(n)], a.std[a.counts.index(n)]) for a in group
                    if n in a.counts] for n in counts]  # fmt: skip
             series.setdefault((place[0], place[2]), {})[method] = (
@@ -242,9 +244,10 @@ def transfer_figure(study: Study) -> Picture | None:
         return None
     from matplotlib.patches import Rectangle
 
-    references = [x for x in study.references if any(k[0] == x for k in singles)]
-    targets = [t for t in study.targets if any(k[1] == t for k in singles)]
-    methods = [m for m in study.methods if any(k[2] == m for k in singles)]
+    there = [{k[i] for k in singles} for i in range(3)]
+    references = [x for x in study.references if x in there[0]]
+    targets = [t for t in study.targets if t in there[1]]
+    methods = [m for m in study.methods if m in there[2]]
     all_states = sorted({k[3] for k in singles})
     rows, columns = [short(names.target(x)) for x in references], [short(names.target(x), 14)
                                                                   for x in targets]  # fmt: skip

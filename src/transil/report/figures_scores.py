@@ -9,7 +9,7 @@ import numpy as np
 from transil.report import names
 from transil.report.drawing import TEXT, Grid, Picture, finish, short, whole_ticks
 from transil.report.palette import BLUE, ORANGE, method_style
-from transil.report.study import Study, unique
+from transil.report.study import Study, grouped, in_order_of, unique
 
 if TYPE_CHECKING:
     from transil.experiment.results import Detail
@@ -110,9 +110,8 @@ def pairs_figure(study: Study) -> Picture | None:
     if not pairs:
         return None
     all_states = sorted({p.states for p in pairs})
-    order = study.methods or unique(p.method for p in pairs)
-    methods = unique([m for m in order if any(p.method == m for p in pairs)]
-                     + [p.method for p in pairs])  # fmt: skip
+    methods = in_order_of(study.methods, [p.method for p in pairs])
+    of = grouped(((p.method, p.states), p) for p in pairs)
     known = unique([*study.methods, *methods])  # the colours of the other figures
     grid = Grid(len(all_states), 2, (4.0, 1.9), left=1.05, gap=(0.75, 0.35), top=0.2,
                 legend=names.methods(methods))  # fmt: skip
@@ -124,8 +123,8 @@ def pairs_figure(study: Study) -> Picture | None:
             handles = []
             for i, method in enumerate(methods):
                 colour, marker = method_style(known, method)
-                values = [np.array(getattr(p, letter), dtype=float) for p in pairs
-                          if p.method == method and p.states == states]  # fmt: skip
+                values = [np.array(getattr(p, letter), dtype=float)
+                          for p in of.get((method, states), ())]  # fmt: skip
                 values = [v for v in values if v.size]
                 mean = values[0].mean(axis=0) if values else np.empty(0)
                 std = values[0].std(axis=0) if values else np.empty(0)

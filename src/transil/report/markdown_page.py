@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from transil.errors import TransilError
-from transil.files import atomic_file, check_output
+from transil.files import check_output
 from transil.report import names, reading
 from transil.report.drawing import Picture, svg_file
 from transil.report.headline import NOTE, headlines
@@ -31,9 +32,10 @@ from transil.report.parts import (
     runs_table,
     what,
 )
-from transil.report.study import Study
+from transil.report.study import Study, as_list
 from transil.report.tables import Entry, Row, Table
 from transil.report.writers import STAR, md
+from transil.report.written import FILE, PICTURE, Output, write_outputs
 
 if TYPE_CHECKING:
     from transil.experiment.results import Results
@@ -50,23 +52,37 @@ def write_markdown(
     folders: Sequence[str | Path] = (),
     output: str | Path | None = None,
     readings: Sequence[str] = (),
+    force: bool = False,
 ) -> Path:
     """Write the page to `path`, and its figures as SVG to the folder of the same name without '.md'.
 
     `folders` are the results folders and `output` is the report's own where it is none of them, for
-    the command that writes the page again. `readings` are as in `write_report`. The same results
-    give the same bytes.
+    the command that writes the page again. `readings` and `force` are as in `write_report`. The same
+    results give the same bytes.
     """
+    made = markdown_files(results, path, folders=folders, output=output, readings=readings)
+    write_outputs([made], force)
+    return made.place
+
+
+def markdown_files(
+    results: Results | Sequence[Results] | Parts,
+    path: str | Path,
+    *,
+    folders: Sequence[str | Path] = (),
+    output: str | Path | None = None,
+    readings: Sequence[str] = (),
+) -> Output:
+    """What `write_markdown` writes."""
     path = check_page(path)
     parts = parts_of(results)
-    for picture in parts.pictures:
-        with atomic_file(path.with_suffix("") / f"{picture.name}.svg", durable=False) as file:
-            file.write(svg_file(picture).encode("utf-8", "replace"))
+    figures = path.stem
+    files = {f"{figures}/{p.name}.svg": svg_file(p) for p in parts.pictures}
     origin = _origin(path, folders, output, any(readings))
-    text = "\n\n".join(_page(parts, path, origin, readings)) + "\n"
-    with atomic_file(path, durable=False) as file:
-        file.write(text.encode("utf-8", "replace"))
-    return path
+    files[path.name] = "\n\n".join(_page(parts, path, origin, readings)) + "\n"
+    names = re.compile(rf"{re.escape(path.name)}|{re.escape(figures)}/{PICTURE}\.svg")
+    data = {name: content.encode("utf-8", "replace") for name, content in files.items()}
+    return Output(path.parent, path.name, names, data, f"{figures}/{FILE}")
 
 
 def check_page(path: str | Path) -> Path:
@@ -115,7 +131,7 @@ def _page(
         for picture in figures.values():
             yield from _figure(picture, path)
         if parts.undrawn:
-            yield f"No figures: {text(parts.undrawn)}"
+            yield text(parts.undrawn)
     yield "## What failed or is missing"
     yield from _missing(study)
     yield "## How it was made"
@@ -257,11 +273,11 @@ def _made(results: Results) -> Iterator[str]:
     shared = facts.get("classes_in_common")
     if isinstance(shared, Mapping) and shared:
         yield "Classes that two sets have in common:"
-        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in shared.items())
+        yield _list(f"{k}: {', '.join(map(str, as_list(v)))}" for k, v in shared.items())
     named = facts.get("same_names")
     if isinstance(named, Mapping) and named:
         yield "Classes of the same name in sets that were collected apart, and are used together:"
-        yield _list(f"{pair}: {', '.join(map(str, found))}" for pair, found in named.items())
+        yield _list(f"{k}: {', '.join(map(str, as_list(v)))}" for k, v in named.items())
     recipe = facts.get("recipe")
     if isinstance(recipe, Mapping) and recipe:
         # JSON is YAML: these lines can be used as a recipe again.
@@ -281,7 +297,7 @@ def _sets(sets: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         images = known.get("images")
         counts = ", ".join(f"{k} {v}" for k, v in images.items()) if isinstance(
             images, Mapping) else names.MISSING  # fmt: skip
-        mine = [names.target(str(r)) for r in used.get(name, [])]
+        mine = [names.target(str(r)) for r in as_list(used.get(name))]
         lines.append(
             _line(
                 [

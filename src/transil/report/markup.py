@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -22,8 +23,8 @@ class Links:
         self.lists: dict[tuple[Source, ...], tuple[str, str]] = {}
 
     def path(self, path: str) -> str:
-        """A path as a relative link; a colon in it is no scheme."""
-        return quote(path, safe="/", errors="replace")
+        """A path as a link to a file; a colon in it is no scheme, what begins with // no host."""
+        return quote(re.sub("^/+", "/", path), safe="/", errors="replace")
 
     def number(self, sources: tuple[Source, ...], what: str) -> str | None:
         """Where a number leads: its run, or the list of its runs."""

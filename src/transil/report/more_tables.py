@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transil.report import names, paper
-from transil.report.study import Study, place_of, unique
+from transil.report.study import Study, check_size, grouped, place_of, unique
 from transil.report.tables import MISSING, Entry, Row, Source, Table, differences, summary_entry
 from transil.report.wanted import Place
 
@@ -19,6 +19,8 @@ def ablation_table(study: Study) -> Table | None:
     if not study.ablations:
         return None
     counts = sorted({n for a in study.ablations for n in a.counts})
+    check_size(len(study.ablations), len(counts))
+    missing = _missing_ablations(study)
     rows = []
     several = len(unique((a.correction, a.solver) for a in study.ablations)) > 1
     for method in study.table_methods:
@@ -52,12 +54,13 @@ def ablation_table(study: Study) -> Table | None:
                     )
                 )
             mine.append((place, Row(names.method(method), label, tuple(entries), "ablation")))
-        for place in _missing_ablations(study, method):
+        for place in missing.get(method, ()):
             label = f"{names.target(place[0])}, S = {place[2]}"
             gone = (MISSING,) * (1 + len(counts))
             mine.append((place, Row(names.method(method), label, gone, "ablation")))
-        order = unique([*study.targets, *(place[0] for place, _ in mine)])
-        mine.sort(key=lambda item: (order.index(item[0][0]), item[0][2]))
+        targets = unique([*study.targets, *(place[0] for place, _ in mine)])
+        order = {target: i for i, target in enumerate(targets)}
+        mine.sort(key=lambda item: (order[item[0][0]], item[0][2]))
         rows += [row for _, row in mine]
     draws = sorted({n for a in study.ablations for n in a.draws})
     most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
@@ -78,20 +81,18 @@ def ablation_table(study: Study) -> Table | None:
     )
 
 
-def _missing_ablations(study: Study, method: str) -> list[Place]:
-    """Where the recipes asked for it and there is none."""
-    there = {place_of(a.setting) for a in study.ablations}
-    return [p for p in study.wanted.seeds
-            if p[1] == method and p in study.wanted.ablations and p not in there]  # fmt: skip
+def _missing_ablations(study: Study) -> dict[str, list[Place]]:
+    """Where the recipes asked for it and there is none, for each method."""
+    gone = study.wanted.ablations - {place_of(a.setting) for a in study.ablations}
+    return grouped((place[1], place) for place in study.wanted.seeds if place in gone)
 
 
 def ablation_groups(study: Study, method: str) -> list[list[Ablation]]:
     """The ablations of one method: one group per target, S, fraction and fit, over seeds."""
-    groups: dict[tuple[object, ...], list[Ablation]] = {}
-    for a in study.ablations:
-        if a.setting.method == method:
-            groups.setdefault((*place_of(a.setting), a.correction, a.solver), []).append(a)
-    order = sorted(groups, key=lambda k: (study.targets.index(str(k[0])), k[2], -float(str(k[3]))))
+    groups = grouped(((place_of(a.setting), a.correction, a.solver), a)
+                     for a in study.ablations_of.get(method, ()))  # fmt: skip
+    targets = {target: i for i, target in enumerate(study.targets)}
+    order = sorted(groups, key=lambda k: (targets[k[0][0]], k[0][2], -k[0][3]))
     return [sorted(groups[k], key=lambda a: a.setting.seed) for k in order]
 
 
@@ -102,10 +103,10 @@ def matrix_table(study: Study) -> Table | None:
         return None
     wanted = study.wanted
     there = {(k[1], k[3]) for k in singles} | {(t, s) for t, _, s, f in wanted.seeds if f == 1.0}
-    columns = [(t, s) for t in unique(wanted.targets + study.targets)
-               for s in sorted({s for _, s in there}) if (t, s) in there]  # fmt: skip
-    references = [x for x in unique([*wanted.references, *study.references])
-                  if x in wanted.references or any(k[0] == x for k in singles)]  # fmt: skip
+    columns = study.ordered(there, unique(wanted.targets + study.targets))
+    shown = {*wanted.references, *(k[0] for k in singles)}
+    references = [x for x in unique([*wanted.references, *study.references]) if x in shown]
+    check_size(len(study.table_methods) * len(references), len(columns))
     rows = []
     for method in study.table_methods:
         for reference in references:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from transil.report import paper
 
-METHODS = {"lwf": "LwF", "lwf-t": "LwF-T", "lucir": "LUCIR", "siw": "SIW", "ft": "FT",
-           "ft+": "FT+", "joint": "Joint"}  # fmt: skip
+METHODS = {"lwf": "LwF", "lwf-t": "LwF-T", "lwf-all": "LwF-all", "lucir": "LUCIR", "siw": "SIW",
+           "ft": "FT", "ft+": "FT+", "joint": "Joint"}  # fmt: skip
 CORRECTIONS = {
     "adbic": "adBiC",
     "bic": "BiC",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transil.files import atomic_file
 from transil.report import names, reading
 from transil.report.drawing import Picture, inline_svg, svg_file
 from transil.report.headline import NOTE, headlines
@@ -27,20 +27,29 @@ from transil.report.parts import (
 from transil.report.study import Study
 from transil.report.style import CSS, SCRIPT
 from transil.report.writers import md, to_csv, to_markdown, to_tex
+from transil.report.written import PICTURE, Output, check_outputs, write_outputs
 
 if TYPE_CHECKING:
     from transil.experiment.results import Results
 
 LOG_LINES = 20
-# How the names of tables and figures begin.
-OURS = ("headline", "table-", "transfer-matrix", "solvers", "figure-", "gains")
+PAGE, CAPTIONS = "report.html", "figures/captions.md"
+# The paths that files of a report can have.
+NAMES = re.compile(
+    rf"{re.escape(PAGE)}|{CAPTIONS}|figures/{PICTURE}\.(svg|png)"
+    r"|tables/(headline|table-\d(-[\d_e-]+)?|transfer-matrix|solvers)\.(md|csv|tex)"
+)
 LINKED = "A number leads to its run, its gain to the bank that was used. "
 SEVERAL = "With several seeds it leads to the list of them. "
 LINKED_TARGET = "A number leads to the run of its target. "
 
 
 def write_report(
-    results: Results | Sequence[Results] | Parts, folder: str | Path, readings: Sequence[str] = ()
+    results: Results | Sequence[Results] | Parts,
+    folder: str | Path,
+    readings: Sequence[str] = (),
+    *,
+    force: bool = False,
 ) -> Path:
     """Write report.html, tables/ and figures/ to `folder`; returns the path of the page.
 
@@ -48,32 +57,42 @@ def write_report(
     lead to the runs as the results name them (see `Results.seen_from` for a report that lies
     elsewhere). `readings` are texts in Markdown, one for each of the results, empty where there
     is none. The same results give the same bytes.
+
+    Files of an earlier report are overwritten, or taken away; a file that somebody else has written
+    or changed is an error, before anything is written, unless `force`.
     """
+    output = report_files(results, folder, readings)
+    write_outputs([output], force)
+    return output.place
+
+
+def report_files(
+    results: Results | Sequence[Results] | Parts, folder: str | Path, readings: Sequence[str] = ()
+) -> Output:
+    """What `write_report` writes."""
     parts = parts_of(results)
-    pictures, folder = parts.pictures, Path(folder)
+    files: dict[str, str | bytes] = {}
     for table in parts.tables:
-        for suffix, text in (("md", to_markdown(table)), ("csv", to_csv(table)),
-                             ("tex", to_tex(table))):  # fmt: skip
-            _write(folder / "tables" / f"{table.name}.{suffix}", text)
-    for picture in pictures:
-        _write(folder / "figures" / f"{picture.name}.svg", svg_file(picture))
-        _write(folder / "figures" / f"{picture.name}.png", picture.png)
-    if pictures:
-        captions = [f"**{p.name}** {md(p.title)}. {md(p.caption)}" for p in pictures]
-        _write(folder / "figures" / "captions.md", "# Captions\n\n" + "\n\n".join(captions) + "\n")
-    _clear(folder / "tables", {t.name for t in parts.tables}, {".md", ".csv", ".tex"})
-    _clear(folder / "figures", {p.name for p in pictures}, {".svg", ".png"})
-    page = folder / "report.html"
-    _write(page, _page(parts, readings, Links()))
-    return page
+        for suffix, form in (("md", to_markdown), ("csv", to_csv), ("tex", to_tex)):
+            files[f"tables/{table.name}.{suffix}"] = form(table)
+    for picture in parts.pictures:
+        files[f"figures/{picture.name}.svg"] = svg_file(picture)
+        files[f"figures/{picture.name}.png"] = picture.png
+    if parts.pictures:
+        captions = [f"**{p.name}** {md(p.title)}. {md(p.caption)}" for p in parts.pictures]
+        files[CAPTIONS] = "# Captions\n\n" + "\n\n".join(captions) + "\n"
+    files[PAGE] = _page(parts, readings, Links())
+    return Output(Path(folder), PAGE, NAMES, {name: _bytes(x) for name, x in files.items()})
 
 
-def _clear(folder: Path, made: set[str], suffixes: set[str]) -> None:
-    """Take away what an earlier report has left and this one does not have; other files stay."""
-    for path in folder.glob("*") if folder.is_dir() else ():
-        ours = path.stem.startswith(OURS) and path.suffix in suffixes
-        if ours and path.stem not in made:
-            path.unlink()
+def check_folder(folder: str | Path, *, force: bool = False) -> None:
+    """An error where a report could not be written to `folder`; for asking before long work."""
+    folder = Path(folder)
+    there = [path.relative_to(folder).as_posix()
+             for place in (folder, folder / "tables", folder / "figures")
+             if place.is_dir() for path in place.iterdir()]  # fmt: skip
+    files = {name: b"" for name in sorted(there) if NAMES.fullmatch(name)}
+    check_outputs([Output(folder, PAGE, NAMES, files)], force)
 
 
 def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
@@ -101,7 +120,7 @@ def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
     if figures or parts.undrawn:
         content = _figures(list(figures.values()))
         if parts.undrawn:
-            content += f"<p>No figures: {escape(parts.undrawn)}</p>"
+            content += f"<p>{escape(parts.undrawn)}</p>"
         sections.append(("figures", "Figures of the paper", content))
     missing = missing_texts(study)
     if study.failures or missing:
@@ -222,7 +241,5 @@ def _sources(links: Links) -> str:
     )
 
 
-def _write(path: Path, content: str | bytes) -> None:
-    data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-    with atomic_file(path, durable=False) as file:
-        file.write(data)
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8", "replace") if isinstance(content, str) else content

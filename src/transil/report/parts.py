@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from transil.errors import TransilError
 from transil.report import names
 from transil.report.choices import choice_table
-from transil.report.drawing import Picture, drawing
+from transil.report.drawing import Picture, TooLargeError, drawing
 from transil.report.headline import headline_table
 from transil.report.more_tables import ablation_table, matrix_table
 from transil.report.study import Missing, Study
@@ -25,6 +26,8 @@ BESIDE = {"table-1": ("gains",), "table-3": ("table-3-references",),
 PLACED = ("limits", "differs", "runs", "run_seconds")
 # What the further rows of an accuracy table are.
 FURTHER = "bounds and other solvers"
+# Targets times methods times numbers of states in figures; the paper has 48.
+MOST_PANELS = 300
 NOTHING = "There is no corrected model to compare with an uncorrected one."
 RUNS_NOTE = (
     "Seconds are those of a run with the others beside it: several runs may share a GPU, so their "
@@ -35,7 +38,7 @@ RUNS_NOTE = (
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything that is drawn and counted once; `undrawn` says why there are no figures."""
+    """Everything that is drawn and counted once; `undrawn` says which figures there are not."""
 
     study: Study
     tables: list[Table]
@@ -65,23 +68,49 @@ def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
 
 
 def _pictures(study: Study) -> tuple[list[Picture], str]:
-    """All figures there are data for; without matplotlib none, and the reason."""
-    try:
-        from transil.report import figures_accuracy, figures_gains, figures_scores
+    """All figures there are data for, and a sentence on those that cannot be drawn."""
+    from transil.report import figures_accuracy, figures_gains, figures_scores
 
+    makers: dict[str, Callable[[Study], Picture | list[Picture] | None]] = {
+        "Table 1 as a picture": figures_gains.gains_figure,
+        "Figure 2": figures_scores.scores_figure,
+        "Figure 3": figures_scores.pairs_figure,
+        "Figure 4": figures_accuracy.matrix_figures,
+        "Figure 5": figures_accuracy.states_figure,
+        "Table 3 as a picture": figures_gains.ablation_figure,
+        "Transfer matrix": figures_gains.transfer_figure,
+    }
+    found: list[Picture] = []
+    large = []
+    try:
+        check_panels(study)
         with drawing():
-            found = [
-                figures_gains.gains_figure(study),
-                figures_scores.scores_figure(study),
-                figures_scores.pairs_figure(study),
-                *figures_accuracy.matrix_figures(study),
-                figures_accuracy.states_figure(study),
-                figures_gains.ablation_figure(study),
-                figures_gains.transfer_figure(study),
-            ]
+            for title, make in makers.items():
+                try:
+                    made = make(study)
+                except TooLargeError:
+                    large.append(title)
+                    continue
+                found += made if isinstance(made, list) else [made] if made else []
     except TransilError as error:
-        return [], str(error)
-    return [p for p in found if p is not None], ""
+        return [], f"No figures: {error}"
+    return found, f"Too large to be drawn: {', '.join(large)}." if large else ""
+
+
+def check_panels(study: Study) -> None:
+    """An error where there would be hundreds of panels, in any figure."""
+    shown = [d.setting for d in study.details]
+    counts = (
+        len({*study.targets, *(s.target for s in shown)}),
+        len({*study.methods, *(s.method for s in shown), *(p.method for p in study.pairs)}),
+        len({*study.states, *(s.states for s in shown), *(p.states for p in study.pairs)}),
+    )
+    if prod(counts) > MOST_PANELS:
+        targets, methods, states = counts
+        raise TooLargeError(
+            f"{names.count(targets, 'target')}, {names.count(methods, 'method')} and "
+            f"{names.count(states, 'number')} of states are too many to draw"
+        )
 
 
 def what(study: Study) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from transil.files import told
+from transil.files import read_bytes
+from transil.report.texts import printable
 
 FILE = "reading.md"
+# Bytes: hundreds of pages.
+MOST = 1 << 20
 # What may stand in a link: pages of the web, and places beside or in the page.
 LINK = re.compile(r"https?://\S+|(?!//)[\w./#][^:\s]*")
 
@@ -19,8 +23,7 @@ def read_reading(folder: str | Path) -> str:
     path = Path(folder) / FILE
     if not path.exists():
         return ""
-    with told(f"cannot read {path}"):
-        return path.read_text(encoding="utf-8", errors="replace").strip()
+    return printable(read_bytes(path, MOST).decode("utf-8", "replace")).strip()
 
 
 def joined(readings: Sequence[str], titles: Sequence[str]) -> str:
@@ -37,8 +40,8 @@ def to_html(text: str) -> str:
     Everything is escaped before anything is marked up, so that no tag of the text survives.
     """
     out = []
-    for i, part in enumerate(re.split(r"^```[^\n]*\n(.*?)^```[ \t]*$", text, flags=re.S | re.M)):
-        if i % 2:
+    for code, part in _fenced(text):
+        if code:
             out.append(f"<pre>{escape(part.rstrip())}</pre>")
             continue
         # A heading or the first point of a list ends a paragraph, with or without an empty line.
@@ -46,6 +49,22 @@ def to_html(text: str) -> str:
         part = re.sub(r"^(?![-*] )(\S.*)\n(?=[-*] )", r"\1\n\n", part, flags=re.M)
         out += [_block(b.strip()) for b in re.split(r"\n\s*\n", part) if b.strip()]
     return "\n".join(out)
+
+
+def _fenced(text: str) -> Iterator[tuple[bool, str]]:
+    """Pieces of a text, those between lines of ``` marked; a fence that is never closed is text."""
+    lines = text.split("\n")
+    ends = [i for i, line in enumerate(lines) if re.fullmatch(r"```[ \t]*", line)]
+    start = at = 0
+    while at < len(lines):
+        close = bisect_right(ends, at)
+        if not lines[at].startswith("```") or close == len(ends):
+            at += 1
+            continue
+        yield False, "\n".join(lines[start:at])
+        yield True, "\n".join(lines[at + 1 : ends[close]])
+        start = at = ends[close] + 1
+    yield False, "\n".join(lines[start:])
 
 
 def _block(text: str) -> str:
@@ -64,7 +83,7 @@ def _inline(text: str) -> str:
 
 def _marks(text: str) -> str:
     text = re.sub(r"\[([^\[\]]+)\]\(([^()\s]+)\)", _link, text)
-    text = re.sub(r"\*\*(\S|\S.*?\S)\*\*", r"<strong>\1</strong>", text)
+    text = re.sub(r"\*\*(\S|\S.{0,500}?\S)\*\*", r"<strong>\1</strong>", text)
     return re.sub(r"(?<![\w*])\*([^\s*]|[^\s*][^*]*?\S)\*(?![\w*])", r"<em>\1</em>", text)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transil.errors import TransilError
+from transil.experiment.results import Asked
 from transil.report.names import KINDS, RANKS, Line
+from transil.report.texts import cleaned
 from transil.report.wanted import Place, wanted_by
 
 if TYPE_CHECKING:
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
         Single,
     )
 
+K = TypeVar("K")
 T = TypeVar("T")
+# A table of more numbers than this helps nobody, and makes a page of 100 MB.
+MOST, MOST_TABLES = 100_000, 50
 
 
 @dataclass(frozen=True)
@@ -91,13 +97,12 @@ class Study:
     """One view of everything; where two results hold the same cell, the later one's is taken."""
 
     def __init__(self, results: Sequence[Results]) -> None:
-        self.results = tuple(results)
+        self.results = tuple(cleaned(r) for r in results)
         if not any(_content(r) for r in self.results):
             named = ", ".join(r.name for r in self.results)
             raise TransilError(f"no results to report{f' in {named}' if named else ''}; "
                                "run the experiment first")  # fmt: skip
-        recipes = [r.facts.get("recipe") for r in self.results]
-        firsts = {x.get("first_classes") if isinstance(x, dict) else None for x in recipes}
+        firsts = {Asked.of(r.facts).first_classes for r in self.results}
         if len(firsts) > 1:
             raise TransilError(
                 "these results have first groups of other sizes (first_classes); report them apart"
@@ -136,9 +141,9 @@ class Study:
         self.wanted = wanted_by(r.facts for r in self.results)
         targets = unique([s.target for s in everything] + [j.target for j in self.joints])
         # The recipe's order, whatever was finished first.
-        self.targets = [t for t in unique(self.wanted.targets + targets) if t in targets]
+        self.targets = in_order_of(self.wanted.targets, targets)
         methods = unique(s.method for s in everything)
-        self.methods = [m for m in unique(self.wanted.methods + methods) if m in methods]
+        self.methods = in_order_of(self.wanted.methods, methods)
         self.states = sorted({s.states for s in everything})
         self.fractions = sorted({s.fraction for s in everything}, reverse=True)
         self.seeds = sorted({s.seed for s in everything})
@@ -149,21 +154,32 @@ class Study:
             [name for c in self.cells if c.transfer != "own" for name in c.references]
             + [s.reference for s in self.singles]
         )
-        self._summaries: dict[tuple[Place, Line], Summary] = {}
         found: dict[tuple[Place, Line], list[Cell]] = {}
         for c in self.cells:
             found.setdefault((place_of(c.setting), line_of(c)), []).append(c)
-        for key, group in found.items():
-            self._summaries[key] = Summary(tuple(sorted(group, key=lambda c: c.setting.seed)))
+        self._summaries = {
+            key: Summary(tuple(sorted(group, key=lambda c: c.setting.seed)))
+            for key, group in found.items()
+        }
+        self._lines = grouped((place, line) for place, line in self._summaries)
+        self._rows = grouped(((p[3], p[1]), line) for p, line in self._summaries)
+        self.ablations_of = grouped((a.setting.method, a) for a in self.ablations)
+        self._check_size()
 
-    def lines(self, fraction: float | None = None, method: str | None = None) -> list[Line]:
+    def _check_size(self) -> None:
+        """An error where no table could show it all."""
+        if len(self.table_fractions) > MOST_TABLES:
+            raise TransilError(f"results with {len(self.table_fractions):,} different shares of "
+                               "training images; report parts of them")  # fmt: skip
+        for fraction in self.table_fractions:
+            methods, columns = len(self.table_methods), len(self.table_columns(fraction))
+            check_size(methods, columns, "methods", "pairs of a target and a number of states")
+
+    def lines(self, fraction: float | None = None) -> list[Line]:
         """All lines in the order of the paper's rows."""
-        lines = unique(
-            line
-            for place, line in self._summaries
-            if fraction in (None, place[3]) and method in (None, place[1])
+        return self.in_order(
+            unique(line for place, line in self._summaries if fraction in (None, place[3]))
         )
-        return self.in_order(lines)
 
     def in_order(self, lines: Iterable[Line]) -> list[Line]:
         """Lines in the order of the paper's rows."""
@@ -193,9 +209,9 @@ class Study:
 
     def lines_at(self, place: Place) -> list[Line]:
         """The lines that a place has."""
-        return [x for x in self.lines(place[3], place[1]) if (place, x) in self._summaries]
+        return self._lines.get(place, [])
 
-    @property
+    @cached_property
     def main(self) -> Line | None:
         """The line that headlines and figures are about: adBiC, mean, the first solver."""
         lines = [x for x in self.lines() if x.kind == "transfer"]
@@ -209,15 +225,22 @@ class Study:
         """Targets and numbers of states that have a cell at this fraction."""
         there = {(c.setting.target, c.setting.states) for c in self.cells
                  if c.setting.fraction == fraction}  # fmt: skip
-        return [(t, s) for t in self.targets for s in self.states if (t, s) in there]
+        return self.ordered(there, self.targets)
+
+    def ordered(
+        self, there: Iterable[tuple[str, int]], targets: Sequence[str]
+    ) -> list[tuple[str, int]]:
+        """Pairs of a target and a number of states, in the order of targets."""
+        order = {target: i for i, target in enumerate(targets)}
+        return sorted(there, key=lambda pair: (order[pair[0]], pair[1]))
 
     # What a table shows: all that was found, and all that the recipes asked for.
 
-    @property
+    @cached_property
     def table_fractions(self) -> list[float]:
         return sorted({*self.fractions, *self.wanted.fractions}, reverse=True)
 
-    @property
+    @cached_property
     def table_methods(self) -> list[str]:
         return unique(self.wanted.methods + self.methods)
 
@@ -225,15 +248,14 @@ class Study:
         """Targets and numbers of states."""
         there = set(self.columns(fraction))
         there |= {(t, s) for t, _, s, f in self.wanted.seeds if f == fraction}
-        targets = unique(self.wanted.targets + self.targets)
-        return [(t, s) for t in targets for s in sorted({s for _, s in there}) if (t, s) in there]
+        return self.ordered(there, unique(self.wanted.targets + self.targets))
 
     def table_lines(self, fraction: float, method: str) -> list[Line]:
         """The rows of one method."""
-        found = self.lines(fraction, method)
+        found = self._rows.get((fraction, method), [])
         return self.in_order(unique(found + self.wanted.lines_of(fraction, method)))
 
-    @property
+    @cached_property
     def table_solvers(self) -> list[str]:
         wanted = [x.solver for lines in self.wanted.lines.values() for x in lines if x.solver]
         return unique(self.solvers + wanted)
@@ -287,6 +309,29 @@ def place_of(setting: Any) -> Place:
 def unique(items: Iterable[T]) -> list[T]:
     """Each item once, in the order of its first appearance."""
     return list(dict.fromkeys(items))
+
+
+def check_size(rows: int, columns: int, row: str = "rows", column: str = "columns") -> None:
+    """An error where a table would be too large; for asking before it is made."""
+    if rows * columns > MOST:
+        raise TransilError(
+            f"{rows:,} {row} and {columns:,} {column} do not fit into a table; "
+            "report parts of the results"
+        )
+
+
+def in_order_of(first: Iterable[T], items: Sequence[T]) -> list[T]:
+    """Items, those that stand in `first` at the beginning and in its order."""
+    there = set(items)
+    return unique([x for x in first if x in there] + list(items))
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """The values of each key, in the order of their first appearance."""
+    found: dict[K, list[T]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def as_list(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from transil.report import names, paper
 from transil.report.names import Line
-from transil.report.study import Study, Summary, as_list, deviation
+from transil.report.study import Study, Summary, as_list, check_size, deviation
 from transil.report.wanted import Place
 
 
@@ -110,8 +110,9 @@ def accuracy_table(study: Study, fraction: float) -> Table:
     columns = study.table_columns(fraction)
     several = len(study.table_solvers) > 1
     rows: list[Row] = []
-    for method in study.table_methods:
-        lines = study.table_lines(fraction, method)
+    found = {method: study.table_lines(fraction, method) for method in study.table_methods}
+    check_size(sum(map(len, found.values())), len(columns))
+    for method, lines in found.items():
         block = [
             Row(
                 names.method(method),
@@ -127,7 +128,8 @@ def accuracy_table(study: Study, fraction: float) -> Table:
     joint = _joint_row(study, columns) if fraction == 1.0 else None
     rows += [joint] if joint else []
     share = "all training images" if fraction == 1.0 else f"{fraction:.0%} of the training images"
-    number = {1.0: "1", 0.5: "2"}.get(fraction, f"2, {fraction:g}")
+    told = f"{fraction:g}" if float(f"{fraction:g}") == fraction else repr(fraction)
+    number = {1.0: "1", 0.5: "2"}.get(fraction, f"2, {told}")
     return Table(
         name=f"table-{number.replace(', ', '-').replace('.', '_')}",
         title=f"Table {number}: average accuracy with {share}",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
+from transil.errors import TransilError
+from transil.experiment.results import Asked
 from transil.experiment.ways import ways
 from transil.report.names import Line
 
+MOST = 1_000_000
 Place = tuple[str, str, int, float]  # target, method, states, fraction: a setting without its seed
 
 
@@ -35,61 +40,60 @@ class Wanted:
     def fractions(self) -> list[float]:
         return sorted({p[3] for p in self.seeds}, reverse=True)
 
+    @cached_property
+    def _rows(self) -> dict[tuple[float, str], dict[Line, None]]:
+        found: dict[tuple[float, str], dict[Line, None]] = {}
+        for place, lines in self.lines.items():
+            found.setdefault((place[3], place[1]), {}).update(dict.fromkeys(lines))
+        return found
+
     def lines_of(self, fraction: float, method: str) -> list[Line]:
         """The rows that a method should have in the table of a fraction."""
-        return list(
-            dict.fromkeys(
-                line
-                for place, lines in self.lines.items()
-                if (place[1], place[3]) == (method, fraction)
-                for line in lines
-            )
-        )
+        return list(self._rows.get((fraction, method), ()))
 
 
-def wanted_by(facts: Iterable[Mapping[str, Any]]) -> Wanted:
-    """What several results should hold; a recipe that is not told in full asks for nothing."""
+def wanted_by(facts: Iterable[dict[str, Any]]) -> Wanted:
+    """What several results should hold."""
     seeds: dict[Place, tuple[int, ...]] = {}
     lines: dict[Place, tuple[Line, ...]] = {}
     joints: dict[tuple[str, int], None] = {}
     ablations: set[Place] = set()
     references: dict[str, None] = {}
     for one in facts:
-        recipe = one.get("recipe")
-        if not isinstance(recipe, Mapping):
-            continue
-        try:
-            # As the recipes' files have it: methods stand in order whatever the order of states.
-            places = [
-                (str(target), str(method), int(states), float(fraction))
-                for fraction, target, method, states in product(
-                    recipe.get("train_fraction", [1.0]),
-                    recipe["targets"],
-                    recipe["methods"],
-                    sorted(recipe["states"]),
-                )
-            ]
-            own = tuple(int(seed) for seed in recipe.get("seeds", [0]))
-            for place in places:
-                seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *own]))
-                known = lines.get(place, ())
-                lines[place] = tuple(dict.fromkeys([*known, *_lines(recipe, place[3])]))
-                if recipe.get("ablation") and "adbic" in recipe["corrections"] and place[3] == 1.0:
-                    ablations.add(place)
-            references |= dict.fromkeys(str(name) for name in recipe["references"])
-            if recipe.get("joint"):
-                joints |= dict.fromkeys((str(t), s) for t in recipe["targets"] for s in own)
-        except (KeyError, TypeError, ValueError):  # of another version, or edited by hand
-            continue
+        asked = Asked.of(one)
+        _check_size(asked)
+        rows = {whole: tuple(_lines(asked, whole)) for whole in (True, False)}
+        # As the recipes' files have it: methods stand in order whatever the order of states.
+        for fraction, target, method, states in product(
+            asked.train_fraction, asked.targets, asked.methods, sorted(asked.states)
+        ):
+            place = (target, method, states, fraction)
+            seeds[place] = tuple(dict.fromkeys([*seeds.get(place, ()), *asked.seeds]))
+            known = lines.get(place, ())
+            lines[place] = tuple(dict.fromkeys([*known, *rows[fraction == 1.0]]))
+            if asked.ablation and "adbic" in asked.corrections and fraction == 1.0:
+                ablations.add(place)
+        references |= dict.fromkeys(asked.references)
+        if asked.joint:
+            joints |= dict.fromkeys(product(asked.targets, asked.seeds))
     return Wanted(seeds, lines, tuple(joints), frozenset(ablations), tuple(references))
 
 
-def _lines(recipe: Mapping[str, Any], fraction: float) -> Iterator[Line]:
+def _check_size(asked: Asked) -> None:
+    """An error where there would be no end of counting; an empty list may be asked for, too."""
+    lists = (asked.train_fraction, asked.targets, asked.methods, asked.states, asked.seeds,
+             asked.corrections, asked.solvers, asked.transfer)  # fmt: skip
+    numbers = prod(max(1, len(values)) for values in lists)
+    if numbers > MOST:
+        raise TransilError(f"the recipe in these results asks for {numbers:,} numbers; no "
+                           "report can show so many")  # fmt: skip
+
+
+def _lines(asked: Asked, whole: bool) -> Iterator[Line]:
     """The rows of Table 1; controls are not among them, not every method has them."""
     yield Line("raw", "raw")
-    asked = recipe.get("corrections", []), recipe.get("solvers", []), recipe.get("solvers_of", {})
-    for name, solver in ways(*asked):
-        for how in recipe.get("transfer", []):
-            yield Line("bound" if how == "oracle" else "transfer", name, solver, str(how))
-        if recipe.get("own_bound") and fraction == 1.0:
+    for name, solver in ways(asked.corrections, asked.solvers, asked.solvers_of):
+        for how in asked.transfer:
+            yield Line("bound" if how == "oracle" else "transfer", name, solver, how)
+        if asked.own_bound and whole:
             yield Line("bound", name, solver, "own")

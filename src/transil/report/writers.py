@@ -22,6 +22,10 @@ _TEX = {
     "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$", "β": r"$\beta$",
 }  # fmt: skip
 
+# What a spreadsheet would take for a formula: another beginning is text, and so are words, numbers
+# and our own '+ adBiC (newton)'.
+FORMULA = re.compile(r"[=@\t\r\n]|[+-](?![\w .,()+-]*$)")
+
 # What fits on a page of LaTeX, below its caption.
 PAGE_LINES = 34
 
@@ -35,13 +39,18 @@ def to_csv(table: Table) -> str:
         for (group, column), e in zip(table.columns, row.entries, strict=True):
             numbers = (e.value, e.std, e.gain, e.low, e.high, e.paper, e.paper_std)
             writer.writerow(
-                [row.block, row.label, row.kind, group, column]
+                [_cell(x) for x in (row.block, row.label, row.kind, group, column)]
                 + ["" if x is None else f"{x:.4f}" for x in numbers]
-                + [int(e.best), e.text or ""]
-                + ["; ".join(s.run for s in e.sources)]
-                + ["; ".join(s.bank for s in e.sources if s.bank)]
+                + [int(e.best), _cell(e.text or "")]
+                + [_cell("; ".join(s.run for s in e.sources))]
+                + [_cell("; ".join(s.bank for s in e.sources if s.bank))]
             )
     return file.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet runs: names come from files, which may come from anybody."""
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def to_markdown(table: Table) -> str:

@@ -1,37 +1,36 @@
 """CIFAR-10 and CIFAR-100 in their official files: python and binary versions, extracted or tar.gz.
 
-The python version is a pickle. It is read by an unpickler that can build NumPy arrays, dicts,
-lists, strings and numbers, and refuses everything else, so a crafted file runs nothing.
+The python version is a pickle; `plain_pickle` reads it, so a crafted file runs nothing. An archive
+is read member by member, and no further than the official ones could reach.
 """
 
 from __future__ import annotations
 
 import gzip
-import io
-import pickle
 import tarfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from transil.data.source import Block, Pixels, Source, blocks_of, file_stamp
+from transil.data.source import MOST_CLASSES, Block, Pixels, Source, blocks_of, file_stamp
+from transil.data.sources.plain_pickle import Array, PlainPickleError, load_plain
 from transil.errors import TransilError, reason
-from transil.files import digest, told
+from transil.files import MOST_BYTES, digest, open_regular, read_bytes
 from transil.schedule import IntArray
 
 SIZE = 32
 GZIP = b"\x1f\x8b"
-# What the pickles of NumPy arrays name, by old and new module paths.
-ALLOWED = {
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("_codecs", "encode"),
-}
+# Bounds on what an archive unpacks to: all of it, its members, and all their headers. Official ones
+# have ten members and 190 MB.
+MOST_UNPACKED = 1 << 29
+MOST_MEMBERS = 1000
+MOST_HEADERS = 4 << 20
+# What a file with class names may hold at most.
+MOST_NAMES = 1 << 20
+CHUNK = 1 << 20
 # File names of each version: (train files, test file, names, bytes of label in the binary one).
 PYTHON_100 = (["train"], "test", "meta")
 PYTHON_10 = ([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batches.meta")
@@ -80,23 +79,7 @@ class _Files:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.archive: dict[str, bytes] | None = None
-        if path.is_file():
-            with told(f"cannot read {path}"):
-                raw = path.read_bytes()
-            try:
-                # The whole stream is unpacked first: only its end tells whether it is whole.
-                raw = gzip.decompress(raw) if raw[:2] == GZIP else raw
-                with tarfile.open(fileobj=io.BytesIO(raw)) as tar:
-                    self.archive = {
-                        Path(member.name).name: file.read()
-                        for member in tar
-                        if member.isfile() and (file := tar.extractfile(member)) is not None
-                    }
-            except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-                raise TransilError(
-                    f"{path}: not a tar archive, cut short or altered ({reason(error)})"
-                ) from None
+        self.archive = _unpacked(path) if path.is_file() else None
 
     def has(self, version: tuple[list[str], str, str]) -> bool:
         train, test, meta = version
@@ -108,31 +91,96 @@ class _Files:
     def read(self, name: str) -> bytes:
         if self.archive is not None:
             return self.archive[name]
-        with told(f"cannot read {self.path / name}"):
-            return (self.path / name).read_bytes()
+        return read_bytes(self.path / name, MOST[name])
 
     def where(self, name: str) -> str:
         return f"{self.path}: {name}" if self.archive is not None else str(self.path / name)
 
 
-class _ArrayUnpickler(pickle.Unpickler):
-    """Builds arrays and plain containers; every other name in a pickle is refused."""
+def _unpacked(path: Path) -> dict[str, bytes]:
+    """The members of an archive that are files of a version, by name."""
+    with open_regular(path) as file:
+        packed = file.peek(len(GZIP)).startswith(GZIP)
+        forward = _Forward(path, cast(IO[bytes], gzip.GzipFile(fileobj=file)) if packed else file)
+        try:
+            found = _members(path, forward)
+            forward.seek(None)  # only the end of the stream tells whether it is whole
+        except TransilError:
+            raise
+        except Exception as error:  # a damaged archive can raise nearly anything
+            raise TransilError(
+                f"{path}: not a tar archive, cut short or altered ({reason(error)})"
+            ) from None
+    return found
 
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in ALLOWED:
-            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+def _members(path: Path, forward: _Forward) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    with tarfile.open(fileobj=cast(IO[bytes], forward), mode="r:") as tar:
+        for number, member in enumerate(tar):
+            name = Path(member.name).name
+            if number >= MOST_MEMBERS:
+                raise TransilError(f"{path}: it holds far more than CIFAR's files; unpack those")
+            if name not in MOST or not member.isreg():
+                continue
+            if member.issparse() or member.size > MOST[name]:
+                kind = "has holes" if member.issparse() else f"holds {member.size:,} bytes"
+                raise TransilError(f"{path}: {name} {kind}; that is not CIFAR's file")
+            forward.readable += member.size
+            data = tar.extractfile(member)
+            assert data is not None  # it is a plain file
+            found[name] = data.read()
+    return found
+
+
+class _Forward:
+    """A file as `tarfile` needs it, which goes forwards only, and only so far.
+
+    `readable` is what may still be read: the bytes of headers, and of members that are wanted.
+    All else is passed over, so it takes no memory.
+    """
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self.path, self.file = path, file
+        self.at, self.readable = 0, MOST_HEADERS
+
+    def tell(self) -> int:
+        return self.at
+
+    def read(self, size: int) -> bytes:
+        self.readable -= size
+        if self.readable < 0:
+            raise TransilError(f"{self.path}: its headers are too long; not CIFAR's archive")
+        return self._pass(size)
+
+    def seek(self, target: int | None) -> int:
+        """Pass over everything up to a place, or to the end."""
+        if target is not None and target < self.at:
+            raise tarfile.ReadError("a member before another")
+        while target is None or self.at < target:
+            if not self._pass(CHUNK if target is None else min(CHUNK, target - self.at)):
+                break
+        return self.at
+
+    def _pass(self, size: int) -> bytes:
+        data = self.file.read(size)
+        self.at += len(data)
+        if self.at > MOST_UNPACKED:
+            raise TransilError(
+                f"{self.path}: it unpacks to more than {MOST_UNPACKED >> 20} MiB; "
+                "not CIFAR's archive"
+            )
+        return data
 
 
 def _unpickle(files: _Files, name: str) -> dict[Any, Any]:
     try:
-        data = _ArrayUnpickler(io.BytesIO(files.read(name)), encoding="bytes").load()
-    except Exception as error:  # a damaged pickle can raise nearly anything
+        data = load_plain(files.read(name))
+    except PlainPickleError as error:
         raise TransilError(
-            f"{files.where(name)}: refused, not a file of arrays ({reason(error)}); "
-            "nothing was executed"
+            f"{files.where(name)}: refused, not a file of arrays ({error}); nothing was executed"
         ) from None
-    if not isinstance(data, dict):
+    if type(data) is not dict:
         raise TransilError(
             f"{files.where(name)}: expected a dictionary, found {type(data).__name__}"
         )
@@ -142,13 +190,25 @@ def _unpickle(files: _Files, name: str) -> dict[Any, Any]:
 def _read_python(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]:
     data = _unpickle(files, name)
     key = b"fine_labels" if kind == "cifar100" else b"labels"
-    try:
-        flat, labels = np.asarray(data[b"data"]), np.asarray(data[key])
-    except (KeyError, ValueError, TypeError):
-        raise TransilError(f"{files.where(name)}: no 'data' and '{key.decode()}' in it") from None
-    if labels.shape != flat.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
+    if b"data" not in data or key not in data:
+        raise TransilError(f"{files.where(name)}: no 'data' and '{key.decode()}' in it")
+    flat, labels = _array(data[b"data"]), _array(data[key])
+    if flat is None:
+        raise TransilError(f"{files.where(name)}: 'data' must be an array of bytes")
+    if labels is None or labels.shape != flat.shape[:1]:
         raise TransilError(f"{files.where(name)}: '{key.decode()}' must be a whole number an image")
     return _planes(flat, files.where(name)), labels.astype(np.int64)
+
+
+def _array(value: Any) -> NDArray[np.integer[Any]] | None:
+    """An array of whole numbers, or a list of such; None for anything else."""
+    if type(value) is Array:
+        return value.values
+    if type(value) in (list, tuple) and all(
+        type(number) is int and 0 <= number < MOST_CLASSES for number in value
+    ):
+        return np.array(value, dtype=np.int64)
+    return None
 
 
 def _read_binary(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]:
@@ -165,7 +225,7 @@ def _read_binary(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]
     )
 
 
-def _planes(flat: Pixels, where: str) -> Pixels:
+def _planes(flat: NDArray[np.integer[Any]], where: str) -> Pixels:
     """Rows of a red, a green and a blue plane as (n, 32, 32, 3)."""
     if flat.dtype != np.uint8 or flat.ndim != 2 or flat.shape[1] != 3 * SIZE * SIZE:
         raise TransilError(f"{where}: images must be rows of {3 * SIZE * SIZE} bytes")
@@ -176,12 +236,10 @@ def _names(files: _Files, meta: str) -> tuple[str, ...]:
     if meta.endswith(".txt"):
         return tuple(files.read(meta).decode(errors="replace").split())
     data = _unpickle(files, meta)
-    names = data.get(b"fine_label_names") or data.get(b"label_names")
-    if not isinstance(names, list):
+    names = data.get(b"fine_label_names", data.get(b"label_names"))
+    if type(names) is not list or not all(type(name) in (bytes, str) for name in names):
         raise TransilError(f"{files.where(meta)}: no class names in it")
-    return tuple(
-        name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in names
-    )
+    return tuple(name.decode(errors="replace") if type(name) is bytes else name for name in names)
 
 
 VERSIONS = (
@@ -190,6 +248,12 @@ VERSIONS = (
     (BINARY_100, _read_binary),
     (BINARY_10, _read_binary),
 )
+# How large each file may be.
+MOST = {
+    name: MOST_NAMES if name == meta else MOST_BYTES
+    for (train, test, meta), _ in VERSIONS
+    for name in (*train, test, meta)
+}
 
 
 def is_cifar(path: Path) -> bool:

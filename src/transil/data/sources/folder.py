@@ -21,7 +21,7 @@ SPLITS = {
     "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
     "test": "test", "testing": "test",
 }  # fmt: skip
-# What Pillow opens everywhere; other files in the folders (notes, indexes) are not images.
+# Endings of what is decoded, see `decode.FORMATS`; other files (notes, indexes) are not images.
 IMAGE = re.compile(
     r".*\.(avif|bmp|dib|gif|icns|ico|j2k|jfif|jp2|jpe|jpeg|jpg|jpx|pbm|pcx|pgm|png|pnm|ppm|qoi|sgi"
     r"|tga|tif|tiff|webp)",
@@ -94,17 +94,17 @@ class FolderSource(FileSource):
 
 def image_files(folder: Path) -> Iterator[str]:
     """Image files in a folder and below it, relative to it."""
-    if not folder.is_dir():
-        return
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):  # a link to a folder may lead in a circle
-                for below in image_files(folder / entry.name):
-                    yield f"{entry.name}/{below}"
-            elif IMAGE.fullmatch(entry.name) and not _is_special(entry):
-                yield entry.name
+    waiting = [""] if folder.is_dir() else []
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(folder / inside) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):  # a link to a folder may lead in a circle
+                    waiting.append(f"{inside}{entry.name}/")
+                elif IMAGE.fullmatch(entry.name) and not _is_special(entry):
+                    yield inside + entry.name
 
 
 def _folders(folder: Path) -> list[str]:

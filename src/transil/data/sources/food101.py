@@ -8,7 +8,7 @@ import numpy as np
 
 from transil.data.source import FileSource, file_stamp
 from transil.errors import TransilError
-from transil.files import digest, told
+from transil.files import digest, read_bytes
 
 
 class Food101Source(FileSource):
@@ -27,8 +27,7 @@ class Food101Source(FileSource):
 
     def _read(self, split: str) -> list[str]:
         path = self.folder / "meta" / f"{split}.txt"
-        with told(f"cannot read {path}"):
-            text = path.read_bytes().decode(errors="replace")
+        text = read_bytes(path).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         for number, line in enumerate(lines, start=1):
             if line.count("/") != 1 or ".." in line:

@@ -8,11 +8,13 @@ import numpy as np
 
 from transil.data.source import FileSource, file_stamp, names_for
 from transil.errors import TransilError
-from transil.files import digest, told
+from transil.files import digest, read_bytes
 from transil.schedule import IntArray
 
 # The beginning of every released path, to be replaced by where the images really are.
 PLACEHOLDER = "/DATASET_PATH"
+# No system has longer paths.
+LONGEST = 5000
 # Which lists are read, by the split they become; `train` holds the validation images too.
 LISTS = {"train": ("train_no_val", "train"), "val": ("val",), "test": ("test",)}
 
@@ -71,15 +73,15 @@ def _candidates(folder: Path, name: str) -> list[Path]:
 
 def _read(path: Path) -> tuple[list[str], IntArray]:
     paths, labels = [], []
-    with told(f"cannot read {path}"):
-        raw = path.read_bytes()
     try:
-        lines = raw.decode("utf-8-sig").splitlines()
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise TransilError(f"{path}: not a text in UTF-8; convert it") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
+        if len(line) > LONGEST:
+            raise TransilError(f"{path}, line {number}: {len(line):,} characters; this is no path")
         name, label = [*line.rsplit(None, 1), ""][:2]
         if not label.isdecimal() or len(label) > 9:
             raise TransilError(

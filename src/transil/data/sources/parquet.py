@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from transil.data.source import BLOCK, Block, Source, file_stamp, hashed_whole, names_for
+from transil.data.source import (
+    BLOCK,
+    Block,
+    Source,
+    check_unpacked,
+    file_stamp,
+    hashed_whole,
+    names_for,
+)
 from transil.errors import TransilError, missing, reason
-from transil.files import digest, told
+from transil.files import check_regular, digest, told
 from transil.schedule import IntArray
 
 # train-00000-of-00002.parquet, test.parquet; "validation" is the hub's name for val.
@@ -39,7 +48,7 @@ class ParquetSource(Source):
 
     def blocks(self, split: str) -> Iterator[Block]:
         for path in self.shards[split]:
-            with told(f"cannot read {path}"), _file(path) as file:
+            with _opened(path) as file:
                 for batch in file.iter_batches(batch_size=BLOCK, columns=[self.image_column]):
                     items = batch.column(0).to_pylist()
                     # An empty cell is an image that cannot be decoded.
@@ -53,7 +62,7 @@ class ParquetSource(Source):
 
     def where(self, split: str, row: int) -> str:
         for path in self.shards[split]:
-            with _file(path) as file:
+            with _opened(path) as file:
                 rows = file.metadata.num_rows
             if row < rows:
                 return f"{path}, row {row}"
@@ -63,7 +72,7 @@ class ParquetSource(Source):
     def _schema(self) -> tuple[str, str, list[str]]:
         """The names of the two columns, and the class names where the metadata has them."""
         path = next(iter(self.shards.values()))[0]
-        with _file(path) as file:
+        with _opened(path) as file:
             schema = file.schema_arrow
         image = next((n for n in ("image", "img") if n in schema.names), None)
         label = next((n for n in ("label", "fine_label", "labels") if n in schema.names), None)
@@ -71,19 +80,13 @@ class ParquetSource(Source):
             raise TransilError(
                 f"{path}: columns 'image' and 'label' are needed, found {', '.join(schema.names)}"
             )
-        kind = schema.field(image).type
-        if (
-            not hasattr(kind, "num_fields")
-            or kind.num_fields == 0
-            or kind.get_field_index("bytes") < 0
-        ):
-            raise TransilError(f"{path}: column '{image}' must hold {{bytes, path}}, not {kind}")
         return image, label, _class_names(schema.metadata or {}, label)
 
     def _labels(self, paths: list[Path]) -> IntArray:
         parts = []
         for path in paths:
-            with told(f"cannot read {path}"), _file(path) as file:
+            with _opened(path) as file:
+                self._check(path, file)
                 column = file.read(columns=[self.label_column]).column(0)
             if column.null_count:
                 raise TransilError(f"{path}: column '{self.label_column}' has empty cells")
@@ -93,22 +96,45 @@ class ParquetSource(Source):
             parts.append(values.astype(np.int64))
         return np.concatenate(parts)
 
+    def _check(self, path: Path, file: Any) -> None:
+        """An error where a shard has not the columns of the first, or unpacks to far too much."""
+        from pyarrow import types
+
+        for column in (self.image_column, self.label_column):
+            if (count := file.schema_arrow.names.count(column)) != 1:
+                raise TransilError(f"{path}: column '{column}' is there {count} times, not once")
+        kind = file.schema_arrow.field(self.image_column).type
+        place = kind.get_field_index("bytes") if types.is_struct(kind) else -1
+        held = kind.field(place).type if place >= 0 else None
+        if held is None or not (types.is_binary(held) or types.is_large_binary(held)):
+            raise TransilError(
+                f"{path}: column '{self.image_column}' must hold {{bytes, path}}, not {kind}"
+            )
+        rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
+        # One byte can stand for a million labels, but not for an image.
+        check_unpacked(path, 8 * rows)
+        check_unpacked(path, sum(file.metadata.row_group(i).total_byte_size for i in groups))
+
 
 def _class_names(metadata: dict[bytes, bytes], label: str) -> list[str]:
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         return [str(name) for name in features[label]["names"]]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         return []
 
 
-def _file(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A Parquet file; what is wrong with it is told in one line, also while it is read."""
     try:
-        from pyarrow import ArrowInvalid
+        from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
         raise missing("Parquet needs", "pyarrow") from None
+    check_regular(path)
     try:
-        return ParquetFile(path)
-    except ArrowInvalid as error:
+        with ParquetFile(path) as file:
+            yield file
+    except (ArrowException, OSError, MemoryError, UnicodeDecodeError, OverflowError) as error:
         raise TransilError(f"{path}: not a Parquet file, or cut short ({reason(error)})") from None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from transil.data.decode import known_formats_only
 from transil.data.source import Block, Source, blocks_of, names_for
 from transil.errors import TransilError, reason
 from transil.files import digest
@@ -39,7 +40,9 @@ class TorchvisionSource(Source):
     def blocks(self, split: str) -> Iterator[Block]:
         data = self.sets[split]
         for rows in blocks_of(range(len(data))):
-            yield [_pixels(data, row) for row in rows]
+            with known_formats_only():
+                block = [_pixels(data, row) for row in rows]
+            yield block
 
     def stamp(self) -> str:
         counts = {split: digest(labels.tolist()) for split, labels in self.labels.items()}
