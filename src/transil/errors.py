@@ -21,7 +21,7 @@ def missing(what: str, *packages: str) -> TransilError:
 def reason(error: BaseException | None) -> str:
     """The first line of another library's message, for one of our own."""
     lines = str(error).strip().splitlines()
-    return " ".join(lines[0].split()) if lines else type(error).__name__
+    return " ".join(lines[0].split())[:200] if lines else type(error).__name__
 
 
 class ConvergenceWarning(UserWarning):

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -68,6 +69,29 @@ def check_output(path: str | os.PathLike[str]) -> None:
             return
 
 
+def check_replaceable(path: str | os.PathLike[str], kind: str, version: int) -> None:
+    """An error where a JSON file would replace another than one of ours of that kind and version.
+
+    It looks at the beginning only, where ours say what they are: a damaged one may be replaced.
+    """
+    check_output(path)
+    with told(f"cannot write {path}"):
+        if not os.path.exists(path) or not os.path.getsize(path):
+            return
+    with open_regular(path) as file, told(f"cannot read {path}"):
+        start = file.read(200).decode(errors="replace")
+    found = re.search(rf'"format":\s*"{kind}",\s*"version":\s*([0-9]+)', start)
+    if not found:
+        raise TransilError(
+            f"{path}: this file is there and is not a {kind} file; remove it, or give another name"
+        )
+    if found[1] != str(version):
+        raise TransilError(
+            f"{path}: a {kind} file of version {found[1][:20]}, but this transil writes version "
+            f"{version}; use the transil that wrote it, or give another name"
+        )
+
+
 def reserve(file: IO[bytes], size: int) -> None:
     """Set `size` bytes of disk aside: a full disk is told at once, and writing is faster."""
     if hasattr(os, "posix_fallocate"):
@@ -96,7 +120,9 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file; what JSON does not have (NaN, a key twice in one object) is an error."""
     raw = read_bytes(path)
     try:
-        return json.loads(raw, parse_constant=_no_constant, object_pairs_hook=_unique)
+        return json.loads(
+            raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
     except (ValueError, RecursionError) as error:
         raise TransilError(f"{path}: not a JSON file ({error})") from None
 
@@ -204,6 +230,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):
         raise ValueError("a key stands twice in one object")
     return data
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
 
 
 def _no_constant(name: str) -> None:

@@ -20,6 +20,8 @@ from transil.cli.output import printable, stderr
 from transil.errors import TransilError
 from transil.plugins import add_plugin
 
+LONGEST = 2000  # characters of a message
+
 app = typer.Typer(
     name="transil",
     help="Class-incremental learning without memory: correct the bias towards recent classes.",
@@ -74,9 +76,11 @@ def run(args: Sequence[str] | None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
+    words = list(sys.argv[1:] if args is None else args)
     try:
+        _check_words(words)
         result: Any = typer.main.get_command(app).main(
-            list(sys.argv[1:] if args is None else args), prog_name="transil", standalone_mode=False
+            words, prog_name="transil", standalone_mode=False
         )
         sys.stdout.flush()
         if result == 130:  # newer versions of typer turn Ctrl-C into this
@@ -107,6 +111,15 @@ def run(args: Sequence[str] | None) -> int:
         return 130
 
 
+def _check_words(words: Sequence[str]) -> None:
+    """An error for a word without a letter: as a path it would be the current folder."""
+    for before, word in zip(("transil", *words), words, strict=False):
+        option, equals, value = word.partition("=")
+        if not word.strip() or (option.startswith("--") and equals and not value.strip()):
+            after = option if equals else before
+            raise TransilError(f"nothing stands after '{after}'; give a value, or leave it out")
+
+
 def _fail(message: str) -> int:
     stderr.print(f"[bold red]error:[/] {escape(_plain(message))}", soft_wrap=True, highlight=False)
     return 2
@@ -117,8 +130,9 @@ def _one_line(error: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line without control characters, whatever names and files hold."""
-    return " ".join(printable(text).split())
+    """One line without control characters, whatever names and files hold, of bearable length."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

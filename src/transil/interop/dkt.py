@@ -28,8 +28,8 @@ from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 SPLITS = {"val": "val", "tst": "test"}
-SCORES = re.compile(r"logits_(val|tst)_(\d+)_(\d+)\.ckpt")
-MODEL = re.compile(r"bic_model_(\d+)\.ckpt")
+SCORES = re.compile(r"logits_(val|tst)_([0-9]+)_([0-9]+)\.ckpt")
+MODEL = re.compile(r"bic_model_([0-9]+)\.ckpt")
 
 
 def import_scores(
@@ -129,7 +129,7 @@ def _read_state(folder: Path, split: str, t: int) -> tuple[NDArray[Any], NDArray
 
 
 def _checked_rank(path: Path, rank: int) -> NDArray[Any]:
-    array = to_numpy(load_tensor(path))
+    array = to_numpy(load_tensor(path), str(path))
     if array.ndim != rank:
         raise TransilError(f"{path}: expected {rank} dimension(s), found shape {array.shape}")
     return array
