@@ -160,21 +160,21 @@ BANKS = (
     ),
     *(
         Target(
-            f"correct scores.{kind} --bank bank.json -o new.{out}",
+            f"correct scores.{kind} --bank bank.json -o new.{out}{more}",
             f"scores.{kind}",
             f"{ways} bytes place",
             "bank.json",
             f"new.{out}",
             2,
         )
-        for kind, out, ways in (
-            ("npy", "npy", "npy"),
-            ("npz", "npy", "npz"),
-            ("pt", "pt", "torch"),
-            ("safetensors", "npy", "safetensors"),
-            ("csv", "csv", "csv csv csv"),
-            ("tsv", "csv", "csv"),
-            ("parquet", "parquet", "parquet parquet"),
+        for kind, out, ways, more in (
+            ("npy", "npy", "npy", ""),
+            ("npz", "npy", "npz", ""),
+            ("pt", "pt", "torch", ""),
+            ("safetensors", "npy", "safetensors", ""),
+            ("csv", "csv", "csv csv csv", " --keep image"),
+            ("tsv", "csv", "csv", " --state 3"),
+            ("parquet", "parquet", "parquet parquet", " --keep image"),
         )
     ),
     Target(

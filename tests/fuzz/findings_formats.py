@@ -332,7 +332,7 @@ def tables() -> Iterator[Case]:
         )
         yield finding(
             f"table, {name}",
-            "correct scores.csv --bank bank.json -o new.csv",
+            "correct scores.csv --keep image --bank bank.json -o new.csv",
             "bank.json",
             writes("scores.csv", text),
             outputs="new.csv",
@@ -352,9 +352,9 @@ def tables() -> Iterator[Case]:
         )
 
     for line in (
-        "correct scores.parquet --bank bank.json -o new.parquet",
-        "correct scores.parquet --keep class0 --bank bank.json -o new.parquet",
+        "correct scores.parquet --keep image --bank bank.json -o new.parquet",
+        "correct scores.parquet --keep image,class0 --bank bank.json -o new.parquet",
     ):
         yield finding(
-            f"a column twice, {'kept' * ('keep' in line)}", line, "scores.parquet bank.json", twice
+            f"a column twice, {'kept' * ('class0' in line)}", line, "scores.parquet bank.json", twice
         )
