@@ -425,13 +425,24 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
     assert all(RunFolder(task.folder).finished() == 2 for task in plan.tasks)
 
 
-def test_ray_gives_the_same_tables_though_a_worker_dies(part: Results, tmp_path: Path) -> None:
+def test_ray_gives_the_same_tables_though_a_worker_dies(
+    part: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it listens to nobody but this machine, which must know its token."""
     ray = pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
     from transil.experiment.cluster import ray_executor
 
     killed: list[int] = []
+    heard: set[str] = set()
+    told = ""
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere:1")  # of some cluster: not asked for here
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
 
     def tell(share: float, text: str) -> None:
+        nonlocal told
+        if ray.is_initialized():
+            told = told or stranger(ray.get_runtime_context().gcs_address)
+            heard.update(listening())
         if not killed and share > 0.3:
             killed.extend(ray_workers()[:1])
             for pid in killed:
@@ -439,15 +450,50 @@ def test_ray_gives_the_same_tables_though_a_worker_dies(part: Results, tmp_path:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error",
-                 _node_ip_address="127.0.0.1")  # fmt: skip
-        try:
-            plan = plan_of(tmp_path, **PART)
-            results = run_experiment(plan, execute=ray_executor(), tell=tell)
-        finally:
-            ray.shutdown()
+        warnings.filterwarnings("error", "this Ray")
+        plan = plan_of(tmp_path, **PART)
+        results = run_experiment(plan, execute=ray_executor(), tell=tell)
     assert killed
     assert numbers(results) == numbers(part)
+    assert heard
+    assert all(address.endswith("0100007F") for address in heard), heard  # 127.0.0.1
+    assert "InvalidAuthToken" in told
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
+    assert "RAY_AUTH_TOKEN" not in os.environ
+
+
+def stranger(address: str) -> str:
+    """What a process hears that asks a Ray for its keys, but was not told the token."""
+    code = f"from ray._raylet import GcsClient as C; C({address!r}).internal_kv_keys(b'', None)"
+    known = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**known, "HOME": "/nowhere"}, timeout=60,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0
+    return done.stderr
+
+
+def listening() -> set[str]:
+    """Where processes below this one listen, as the kernel writes addresses."""
+    sockets = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A":
+                sockets[f"socket:[{words[9]}]"] = words[1].partition(":")[0]
+    found = set()
+    ours = {str(os.getpid())}
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            if parent in ours or folder.name in ours:
+                ours.add(folder.name)
+                found |= {
+                    sockets[name] for file in (folder / "fd").iterdir()
+                    if (name := os.readlink(file)) in sockets
+                }  # fmt: skip
+    return found
 
 
 def ray_workers() -> list[int]:

@@ -5,6 +5,7 @@
 >>> better = bank.correct(scores, state=7)              # doctest: +SKIP
 """
 
+import transil._interrupt  # first: before what takes its time  # noqa: F401
 from transil._version import __version__
 from transil.correction import (
     AdBiC,

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: atomic writes, checksums, strict JSON."""
+"""Files that are either whole or not there: atomic writes, locks, checksums, strict JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import math
 import os
 import re
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,8 +19,14 @@ from typing import IO, Any
 
 from transil.errors import TransilError
 
-# How the names of files begin that are still being written.
+if sys.platform != "win32":
+    import fcntl
+
+# How the names of files begin that are still being written; they end with .tmp. Those of before had
+# no lock that says whether somebody is still writing.
 TEMPORARY = ".transil-"
+LOCKED_TEMPORARY = ".transil-writing-"
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # What a text file (JSON, YAML, a list of images) may hold at most, so that a wrong one costs no memory.
 MOST_BYTES = 256 << 20
 
@@ -29,26 +36,79 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
     """A binary file that takes its name only when the block ends without an error.
 
     It is written beside its final place and renamed. Whatever goes wrong before, a file that was
-    there stays as it was, and no half-written one is left. `durable` waits until the disk has it,
-    so that it survives a power cut; large files that are easily made again may do without.
+    there stays as it was, and no half-written one is left; what a killed process left in the folder
+    is removed. `durable` waits until the disk has it, so that it survives a power cut; large files
+    that are easily made again may do without.
     """
     with told(f"cannot write {path}"):
         check_output(path)
         final = Path(os.path.realpath(path))  # a link stays a link, what it names is replaced
         final.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, suffix=".tmp", dir=final.parent)
+        handle, temporary = _begin(final.parent)
+        # The lock goes with the last handle: it is there until the file has its name.
+        lock = os.dup(handle) if sys.platform != "win32" else None
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~umask())
+            _as_before(temporary if lock is None else lock, final)
             os.replace(temporary, final)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
             raise
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+
+def _begin(folder: Path) -> tuple[int, str]:
+    """A new file there, locked: its handle and its name."""
+    remove_left(folder, LOCKED_TEMPORARY)
+    handle, temporary = tempfile.mkstemp(prefix=LOCKED_TEMPORARY, suffix=".tmp", dir=folder)
+    if sys.platform != "win32":
+        with suppress(OSError):  # without locks, nothing is removed either
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink == 0:  # another removed it before it was locked
+            os.close(handle)
+            return _begin(folder)
+    return handle, temporary
+
+
+def remove_left(folder: Path, begins: str = TEMPORARY) -> None:
+    """Remove files that killed processes left half-written: those whose lock nobody holds."""
+    if sys.platform == "win32":
+        return
+    with suppress(OSError):  # a folder that is not there, or cannot be listed
+        for name in os.listdir(folder):
+            if name.startswith(begins) and name.endswith(".tmp"):
+                _remove_left(folder / name)
+
+
+def _remove_left(path: Path) -> None:
+    with suppress(OSError, TransilError):  # it is being written, or no file of ours
+        handle = _open_plain(path, os.O_RDWR | NO_LINK, "")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(handle)
+
+
+def _as_before(temporary: str | int, final: Path) -> None:
+    """Give a file the mode of the one it replaces; its owner and group, too, where that is allowed."""
+    try:
+        old = os.lstat(final)
+    except FileNotFoundError:
+        os.chmod(temporary, 0o666 & ~umask())
+        return
+    if sys.platform != "win32":
+        for owner in (-1, old.st_uid):
+            with suppress(OSError):
+                os.chown(temporary, owner, old.st_gid)
+    os.chmod(temporary, old.st_mode & 0o777)
 
 
 def plain_name(text: str) -> str:
@@ -133,14 +193,7 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
 
     Anything else is refused: opening a pipe or a device would wait for ever, or change it.
     """
-    with told(f"cannot read {path}"):
-        # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    try:
-        _check_kind(path, os.fstat(handle).st_mode)
-    except TransilError:
-        os.close(handle)
-        raise
+    handle = _open_plain(path, os.O_RDONLY, f"cannot read {path}")
     with os.fdopen(handle, "rb") as file:
         yield file
 
@@ -149,7 +202,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
     """An error where `path` cannot be read as a plain file; for libraries that open it by name."""
     with told(f"cannot read {path}"):
         mode = os.stat(path).st_mode
-    _check_kind(path, mode)
+    _check_kind(mode, f"cannot read {path}")
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
@@ -162,11 +215,24 @@ def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     return raw
 
 
-def _check_kind(path: str | os.PathLike[str], mode: int) -> None:
+def _open_plain(path: str | os.PathLike[str], flags: int, what: str) -> int:
+    """The handle of a plain file; an error that begins with `what` where it is anything else."""
+    with told(what):
+        # Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+        handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    try:
+        _check_kind(os.fstat(handle).st_mode, what)
+    except TransilError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_kind(mode: int, what: str) -> None:
     if stat.S_ISREG(mode):
         return
-    kind = "folder" if stat.S_ISDIR(mode) else "device or pipe"
-    raise TransilError(f"cannot read {path}: it is a {kind}, not a plain file")
+    kind = {stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}.get(stat.S_IFMT(mode), "device or pipe")
+    raise TransilError(f"{what}: it is a {kind}, not a plain file")
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
@@ -198,24 +264,63 @@ def told(what: str) -> Iterator[None]:
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """Hold a lock file while the block runs; waits for another process that holds it.
 
-    With `busy` it does not wait: that is then the error's message.
+    With `busy` it does not wait: that is then the error's message. The file stays, whatever is in
+    it; the lock is the system's, and goes with the process.
     """
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # no such locks on this system
-        yield
-        return
-    with told(f"cannot use the lock {path}"):
-        file = open(path, "w")  # noqa: SIM115  errors in the block below are not the lock's
-    with file:
+    what = f"cannot use the lock {path}"
+    with told(what), suppress(FileNotFoundError):
+        _check_kind(os.lstat(path).st_mode, what)  # opening a device may already do something
+    if sys.platform == "win32":
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(path)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-        except BlockingIOError:
+            with told(what):
+                lock.acquire(timeout=0 if busy else -1)
+        except Timeout:
             raise TransilError(busy or "") from None
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+            lock.release()
+        return
+    with told(what):
+        handle = _lock(path, what, wait=not busy)
+    if handle is None:
+        raise TransilError(busy or "")
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(path: Path, what: str, *, wait: bool) -> int | None:
+    """The handle of a lock file, locked; none where it is held and not waited for."""
+    handle = _open_plain(path, os.O_RDWR | os.O_CREAT | NO_LINK, what)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        if os.fstat(handle).st_nlink:
+            return handle
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return _lock(path, what, wait=wait)  # it was deleted meanwhile: others lock a new one
+
+
+def private_folder() -> Path:
+    """A folder for temporary files that nobody but this user can look into or write to."""
+    with told("cannot use the system's temporary folder"):
+        folder = Path(tempfile.gettempdir()) / f"transil-{os.geteuid()}"
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise TransilError(f"{folder}: not a folder of this user alone; remove it, or set TMPDIR")
+    return folder
 
 
 def umask() -> int:

@@ -46,7 +46,10 @@ def _commit() -> str | None:
 
 
 def _git(root: Path, *words: str) -> str:
+    # Not those of another repository, where git has started us; and nothing is written.
+    known = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     done = subprocess.run(
-        ["git", "-C", str(root), *words], capture_output=True, text=True, timeout=10, check=True
-    )
+        ["git", "-C", str(root), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=10, check=True, env={**known, "GIT_OPTIONAL_LOCKS": "0"},
+    )  # fmt: skip
     return done.stdout.strip()

@@ -1,9 +1,11 @@
-"""The commands in one app, and how errors leave it: one line on stderr, exit code 2."""
+"""The commands in one app, and how errors leave it: one line on stderr, and an exit code.
+
+0 is done; 1 is done but for runs that failed; 2 is bad input; 70 is what nobody foresaw; 130 and
+143 are Ctrl-C and SIGTERM.
+"""
 
 from __future__ import annotations
 
-import io
-import os
 import signal
 import sys
 import threading
@@ -12,15 +14,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from transil import __version__
 from transil.cli import banks, correct, data, demo, experiments, predict, scores, train
-from transil.cli.output import printable, stderr
+from transil.cli.output import complain, note
+from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
 from transil.plugins import add_plugin
-
-LONGEST = 2000  # characters of a message
+from transil.unforeseen import unforeseen
 
 app = typer.Typer(
     name="transil",
@@ -68,21 +69,25 @@ def _root(
 
 def run(args: Sequence[str] | None) -> int:
     """Run one command line; bad input is told in one line, never as a traceback."""
-    # click's class, or that of the copy of click inside newer versions of typer.
-    usage_error: Any = typer.BadParameter.__bases__[0]
+    words = list(sys.argv[1:] if args is None else args)
     warnings.showwarning = _show_warning
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name the terminal cannot show is no error
-            stream.reconfigure(errors="backslashreplace")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
-    words = list(sys.argv[1:] if args is None else args)
+    with guarded() as out:
+        code = _told(words)
+        out.flush()
+        return _delivered(code, out, words)
+
+
+def _told(words: list[str]) -> int:
+    """The exit code of one command line; what went wrong is told."""
+    # click's class, or that of the copy of click inside newer versions of typer.
+    usage_error: Any = typer.BadParameter.__bases__[0]
     try:
         _check_words(words)
         result: Any = typer.main.get_command(app).main(
             words, prog_name="transil", standalone_mode=False
         )
-        sys.stdout.flush()
         if result == 130:  # newer versions of typer turn Ctrl-C into this
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -95,20 +100,15 @@ def run(args: Sequence[str] | None) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "transil"
         return _fail(f"{_one_line(error)} (see: {command} --help)")
-    except BrokenPipeError:
-        # The reader of our output has gone (`transil ... | head`): nothing is wrong here.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
     except (typer.Abort, KeyboardInterrupt):
-        print(
-            "transil: interrupted; nothing half-written is left, and the same command goes on "
-            "or begins again",
-            file=sys.stderr,
-        )
-        return 130
+        return _stopped("interrupted", 130)
+    except _Terminated:
+        return _stopped("terminated", 143)
+    except Exception as error:
+        return _fail(unforeseen(error, words), 70)
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -120,26 +120,46 @@ def _check_words(words: Sequence[str]) -> None:
             raise TransilError(f"nothing stands after '{after}'; give a value, or leave it out")
 
 
-def _fail(message: str) -> int:
-    stderr.print(f"[bold red]error:[/] {escape(_plain(message))}", soft_wrap=True, highlight=False)
-    return 2
+def _delivered(code: int, out: Stream, words: list[str]) -> int:
+    """The exit code, when not all that was printed could be written."""
+    if out.error is None or isinstance(out.error, BrokenPipeError):
+        return code  # `transil ... | head`: nothing is wrong here
+    message = f"cannot write standard output: {out.error.strerror or out.error}"
+    if code or not _has_output(words):
+        return _fail(message, code or 2)
+    if not out.closed_before:
+        complain("warning", "yellow", message)
+    return code
+
+
+def _has_output(words: list[str]) -> bool:
+    """Whether the result is in files, so that what is printed only tells of it."""
+    return any(w in ("-o", "demo", "convert") or w.startswith("--output") for w in words)
+
+
+def _fail(message: str, code: int = 2) -> int:
+    complain("error", "bold red", message)
+    return code
+
+
+def _stopped(how: str, code: int) -> int:
+    note(
+        f"transil: {how}; nothing half-written is left, and the same command goes on or begins again"
+    )
+    return code
 
 
 def _one_line(error: Any) -> str:
     return str(error.format_message() if hasattr(error, "format_message") else error)
 
 
-def _plain(text: str) -> str:
-    """One line without control characters, whatever names and files hold, of bearable length."""
-    line = " ".join(printable(text).split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
-
-
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    text = escape(_plain(str(message)))
-    stderr.print(f"[yellow]warning:[/] {text}", soft_wrap=True, highlight=False)
+    complain("warning", "yellow", str(message))
+
+
+class _Terminated(SystemExit):
+    """SIGTERM, as what unwinds the stack, so that temporary files are removed."""
 
 
 def _terminate(number: int, _: Any) -> None:
-    """SIGTERM unwinds the stack, so that temporary files are removed."""
-    raise SystemExit(128 + number)
+    raise _Terminated(128 + number)

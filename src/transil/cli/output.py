@@ -6,8 +6,7 @@ import csv
 import io
 import json
 import math
-import os
-import sys
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,25 +14,32 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from transil.errors import TransilError
 from transil.files import read_json
 from transil.schedule import Schedule
 
+# Names from files are text: neither markup nor emoji codes.
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
 
-class _Console(Console):
-    """A console that leaves it to the caller what a closed pipe means."""
+stdout = Console(**PLAIN)
+stderr = Console(stderr=True, **PLAIN)
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+LONGEST = 2000  # characters of a message
+# All that is not plainly printable without a look at it.
+_SPECIAL = re.compile(r"[^ -~]")
 
 
-stdout = _Console(highlight=False)
-stderr = _Console(stderr=True, highlight=False)
+def printable(text: str) -> str:
+    """Text in one line without control characters, whatever names and files hold.
+
+    Such characters could write to a terminal's clipboard or title, or turn the direction of reading.
+    """
+    return _SPECIAL.sub(lambda found: found[0] if found[0].isprintable() else " ", text)
 
 
 def print_json(data: Any) -> None:
@@ -42,8 +48,19 @@ def print_json(data: Any) -> None:
 
 
 def json_text(data: Any) -> str:
-    """One JSON document."""
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """One JSON document; characters that are not printable are written as their numbers."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    return _SPECIAL.sub(lambda found: _in_json(found[0]), text) + "\n"
+
+
+def _in_json(character: str) -> str:
+    # A line break is never inside a text here.
+    return character if character.isprintable() or character == "\n" else _escaped(character)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -54,32 +71,33 @@ def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of one shape as CSV; None and NaN are empty cells."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([printable(name) for name in rows[0]])
     for row in rows:
-        writer.writerow({k: "" if _missing(v) else v for k, v in row.items()})
+        cells = ("" if _missing(row[name]) else row[name] for name in rows[0])
+        writer.writerow([printable(c) if isinstance(c, str) else c for c in cells])
     return text.getvalue()
 
 
 def print_table(title: str | None, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table; the first column is flush left, numbers flush right."""
     if title:
-        stdout.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
+        _print_title(title)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     for position, heading in enumerate(headings):
         table.add_column(
-            escape(heading), justify="left" if position == 0 else "right", no_wrap=True
+            printable(heading), justify="left" if position == 0 else "right", no_wrap=True
         )
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(printable(cell) for cell in row))
     # Never narrower than its numbers: a narrow terminal wraps lines, but loses nothing.
     needed = Measurement.get(stdout, stdout.options.update(max_width=10_000), table).maximum
-    _Console(highlight=False, width=max(needed, stdout.width)).print(table)
+    Console(**PLAIN, width=max(needed, stdout.width)).print(table)
 
 
 def print_facts(title: str, facts: Mapping[str, str]) -> None:
     """Names and values, one pair a line."""
-    stdout.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
+    _print_title(title)
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         say(f"  {name:<{width}}  {value}")
@@ -104,28 +122,31 @@ def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: i
                 labels.append(f"state {state}")
                 values = ("" if _missing(v) else format(v, form) for v in row[start:stop])
                 lines.append("".join(f"{text:>{cell}}" for text in values))
-        stdout.print(f"[bold]{escape(title)}{part}[/]")
+        _print_title(f"{title}{part}")
         for label, line in zip(labels, lines, strict=True):
-            stdout.print(f"{label:<8}{line}", soft_wrap=True, markup=False)
+            say(f"{label:<8}{line}")
         stdout.print()
+
+
+def _print_title(title: str) -> None:
+    stdout.print(Text(printable(title), "bold"), soft_wrap=True)
 
 
 def say(text: str) -> None:
     """One line of plain text on stdout, never wrapped."""
-    stdout.print(printable(text), soft_wrap=True, markup=False)
-
-
-def printable(text: str) -> str:
-    """Text without control characters, whatever names and files hold."""
-    return "".join(c if c.isprintable() else " " for c in text)
+    stdout.print(printable(text), soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """One line on stderr, for what is not a result; work goes on where nobody reads it any more."""
-    try:
-        stderr.print(text, soft_wrap=True, markup=False)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    """One line on stderr, for what is not a result."""
+    stderr.print(printable(text), soft_wrap=True)
+
+
+def complain(kind: str, style: str, text: str) -> None:
+    """One line on stderr that begins with what kind of line it is: 'error', 'warning'."""
+    line = " ".join(printable(text).split())
+    line = line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
+    stderr.print(Text.assemble((f"{kind}:", style), f" {line}"), soft_wrap=True)
 
 
 def percent(value: float, sign: bool = False) -> str:
@@ -140,7 +161,7 @@ def progress_bar(total: float) -> Iterator[Any]:
     Gives a function update(done, text).
     """
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:3.0f}%"),
         TimeElapsedColumn(),
@@ -150,7 +171,7 @@ def progress_bar(total: float) -> Iterator[Any]:
         *columns, console=stderr, transient=True, disable=not stderr.is_terminal
     ) as progress:
         task = progress.add_task("", total=total)
-        yield lambda done, text: progress.update(task, completed=done, description=escape(text))
+        yield lambda done, text: progress.update(task, completed=done, description=printable(text))
 
 
 def read_schedule(text: str | None) -> Schedule | None:

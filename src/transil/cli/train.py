@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +79,7 @@ def train_command(
       transil train --data february/ --after runs/january -o runs/february
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
-    from transil.engine import past
+    from transil.engine import past, workers
     from transil.engine.recipes import resolve
     from transil.engine.setup import open_run_images
     from transil.engine.training import train
@@ -92,7 +91,7 @@ def train_command(
     if device is not None:
         options["engine"] = {"device": device}
     over = [options, read_overrides(settings or [])]
-    main = os.environ.get("RANK", "0") == "0"
+    main = workers.rank() == 0
     # The images may decide on the recipe, so they are opened with the settings known until then.
     if after is None:
         config = resolve(method=method, recipe=recipe, image_size=size, overrides=over)
@@ -164,7 +163,8 @@ def _report(run: RunFolder, as_json: bool) -> None:
     from transil.engine.run_folder import TIMES, measured
     from transil.evaluation import evaluate
 
-    found = {path.name: path for path in sorted((run.path / "scores").iterdir())}
+    folders = (path for path in sorted((run.path / "scores").iterdir()) if path.is_dir())
+    found = {path.name: path for path in folders}
     results, split = {}, "test"
     for name, path in found.items():
         store = ScoreStore.open(path)

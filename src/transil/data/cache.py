@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -33,8 +34,17 @@ from transil.data.entries import (
 )
 from transil.data.images import Images
 from transil.data.source import Item, Pixels, Source, as_text
-from transil.errors import TransilError
-from transil.files import digest, locked, plain_name, sha256, told, umask, write_json
+from transil.errors import DataWarning, TransilError
+from transil.files import (
+    digest,
+    locked,
+    plain_name,
+    private_folder,
+    sha256,
+    told,
+    umask,
+    write_json,
+)
 from transil.schedule import IntArray
 
 ENVIRONMENT = "TRANSIL_CACHE"
@@ -47,10 +57,19 @@ Progress = Callable[[int, int], None]
 
 
 def default_cache_dir() -> Path:
-    """$TRANSIL_CACHE, else the user's cache folder."""
+    """$TRANSIL_CACHE, else the user's cache folder; a temporary one where there is no home."""
     if os.environ.get(ENVIRONMENT):
         return Path(os.environ[ENVIRONMENT])
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:  # no $HOME, and a user that the system does not know, as in containers
+        base = private_folder()
+        warnings.warn(
+            f"there is no home folder: images are cached in {base}; set {ENVIRONMENT} to a folder "
+            "that stays",
+            DataWarning,
+            stacklevel=2,
+        )
     return Path(base) / "transil"
 
 

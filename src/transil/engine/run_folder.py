@@ -29,7 +29,15 @@ from transil.data.statistics import Statistics
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.config import MOST_PIXELS, RunConfig
 from transil.errors import TransilError
-from transil.files import atomic_file, locked, read_bytes, told, write_json
+from transil.files import (
+    TEMPORARY,
+    atomic_file,
+    locked,
+    read_bytes,
+    remove_left,
+    told,
+    write_json,
+)
 from transil.provenance import versions
 from transil.schedule import MOST_CLASSES, Schedule
 from transil.scores import ScoreStore
@@ -38,8 +46,9 @@ from transil.typed import Between, read_file
 
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
+# What desktops and network disks put into any folder.
+FOREIGN = re.compile(r"\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|\.directory|\.nfs.*|lost\+found")
 STATE = re.compile(r"state-([0-9]{2,6})\.safetensors")
-TEMPORARY = ".transil-*.tmp"  # as `atomic_file` names them
 FORMAT, VERSION = "transil-run", 1
 FINGERPRINT = "the data set's fingerprint"
 # What may differ where images are the same; and what, if it is the same, should give the same images.
@@ -128,8 +137,7 @@ class RunFolder:
         busy = f"{self.path}: another process is working on this run; wait for it, or stop it"
         with locked(self.path / LOCK, busy):
             for folder in (self.path, self.checkpoints, *self.path.glob("scores/*")):
-                for left in folder.glob(TEMPORARY):  # of a process that was killed while writing
-                    left.unlink(missing_ok=True)
+                remove_left(folder)
             if (self.path / RECORD).exists():
                 self._check(config, data, stamp)
             else:
@@ -156,7 +164,8 @@ class RunFolder:
         if not self.path.is_dir():
             raise TransilError(f"cannot write {self.path}: it is not a folder")
         for found in self.path.iterdir():
-            if found.name != LOCK and not found.match(TEMPORARY):
+            ours = found.name == LOCK or found.name.startswith(TEMPORARY)
+            if not ours and not FOREIGN.fullmatch(found.name):
                 raise TransilError(
                     f"{self.path}: the folder holds other things, but no {RECORD}; "
                     "give a new folder, or that of the run to continue"
@@ -235,7 +244,7 @@ class RunFolder:
 
     def has_checkpoint(self) -> bool:
         """Whether there is anything to go on from."""
-        return any(self.checkpoints.glob("*.safetensors"))
+        return self.finished() > 0 or self.current_path.exists()
 
     def restore(self) -> tuple[Checkpoint | None, Checkpoint | None]:
         """The last finished state, and where the next one was interrupted."""

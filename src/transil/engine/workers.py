@@ -8,6 +8,7 @@ rounding.
 from __future__ import annotations
 
 import os
+import socket
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
@@ -16,9 +17,12 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from transil.errors import TransilError
+from transil.errors import TransilError, reason
 
 T = TypeVar("T")
+
+# What each process of a run must be told to find the others.
+MEET = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Workers:
@@ -26,17 +30,23 @@ class Workers:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.world = int(os.environ.get("WORLD_SIZE", "1"))
-        self.rank = int(os.environ.get("RANK", "0")) if self.world > 1 else 0
+        self.rank, self.world, local = _place()
         if self.world > 1:
             if device.type == "cuda":
-                local = int(os.environ.get("LOCAL_RANK", "0"))
                 self.device = torch.device("cuda", local % torch.cuda.device_count())
                 torch.cuda.set_device(self.device)
             backend = "nccl" if device.type == "cuda" else "gloo"
             # NCCL cannot serve two processes on one GPU; gloo can, slowly.
             backend = os.environ.get("TRANSIL_BACKEND", backend)
-            distributed.init_process_group(backend)
+            host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+            try:
+                socket.getaddrinfo(host, port)  # torch would try for minutes, deaf to signals
+                distributed.init_process_group(backend)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise TransilError(
+                    f"cannot meet the other {self.world - 1} process(es) of this run at {host}:{port} "
+                    f"({reason(error)}); start them with torchrun, or unset {', '.join(MEET)}"
+                ) from None
 
     @property
     def main(self) -> bool:
@@ -119,6 +129,34 @@ class Workers:
         """After the last collective operation."""
         if not self.alone and distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def rank() -> int:
+    """Which of the processes of one run this is, from 0; 0 if it is alone."""
+    return _place()[0]
+
+
+def _place() -> tuple[int, int, int]:
+    """Rank, number of processes and local rank, as torchrun and other launchers tell them.
+
+    Where one of the words that processes need to meet is missing, nobody has started any others:
+    then a left-over WORLD_SIZE or RANK means nothing.
+    """
+    if not all(os.environ.get(name) for name in MEET):
+        return 0, 1, 0
+    world = _number("WORLD_SIZE", 1, 1 << 20)
+    _number("MASTER_PORT", 1, 65535)
+    return _number("RANK", 0, world - 1), world, _number("LOCAL_RANK", 0, world - 1)
+
+
+def _number(name: str, least: int, most: int) -> int:
+    text = os.environ.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise TransilError(
+            f"${name} is '{text}', not a number from {least} to {most}; start processes with "
+            f"torchrun, or unset {', '.join(MEET)}"
+        )
+    return int(text)
 
 
 class SharedBatchNorm(nn.BatchNorm2d):

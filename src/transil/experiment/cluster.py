@@ -2,11 +2,21 @@
 
 The results folder must be one that all machines see. A run whose worker dies is tried again by Ray
 and goes on from its checkpoint; progress is read from the run folders.
+
+Whoever reaches a Ray can run any code in it. One that is started here listens on the loopback
+interface alone, and asks for a token that is drawn anew each time.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import ipaddress
+import os
+import secrets
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +25,16 @@ from transil.errors import TransilError, missing, reason
 from transil.experiment.local import TRIES, Book, Tell
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import Failure
+from transil.unforeseen import unforeseen
 
 # Seconds between two looks at the run folders.
 LOOK = 1.0
+
+# Ray's own names. Without "clusters", which Ray means for other systems than Linux, it takes the
+# loopback address as this machine's, whatever address it is given.
+AUTH_MODE, AUTH_TOKEN, CLUSTERS = (
+    "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+)  # fmt: skip
 
 
 def ray_executor(
@@ -30,14 +47,13 @@ def ray_executor(
 
     def execute(plan: Plan, tell: Tell | None) -> list[Failure]:
         ray = _ray()
-        started = not ray.is_initialized()
-        if started:
-            _start(ray, address)
-        try:
+        with contextlib.ExitStack() as stack:
+            if not ray.is_initialized():
+                if address is None:
+                    stack.enter_context(_closed_to_others(ray))
+                stack.callback(ray.shutdown)
+                _start(ray, address)
             return _execute(ray, plan, tell, gpus_per_run, cpus_per_run)
-        finally:
-            if started:
-                ray.shutdown()
 
     return execute
 
@@ -77,6 +93,8 @@ def run_task(task: Task) -> str | None:
             train(task.config, Path(task.folder))
         except TransilError as error:
             return str(error)
+        except Exception as error:
+            return unforeseen(error)
     return None
 
 
@@ -93,20 +111,58 @@ def _share(task: Task) -> float:
 
 def _start(ray: Any, address: str | None) -> None:
     begun = time.monotonic()
+    # 'local': without it, $RAY_ADDRESS would be gone to.
+    options = {} if address else {"include_dashboard": False}
     try:
-        if address is not None:
-            ray.init(address=address, log_to_driver=False, logging_level="error")
-        else:
-            ray.init(
-                log_to_driver=False, logging_level="error", include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-            )  # fmt: skip
+        ray.init(address or "local", log_to_driver=False, logging_level="error", **options)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         seconds = time.monotonic() - begun
         raise TransilError(
             f"no Ray at {address or 'this machine'} after {seconds:.0f} s ({reason(error)}); "
             "check the address, or start one with: ray start --head"
         ) from None
+    if not address:
+        _check_closed(ray)
+
+
+@contextlib.contextmanager
+def _closed_to_others(ray: Any) -> Iterator[None]:
+    """While a Ray of our own runs: settings that its processes read when they are started."""
+    constants = ray._private.ray_constants  # read from the environment when Ray was imported
+    clusters = getattr(constants, "ENABLE_RAY_CLUSTER", None)
+    before = {name: os.environ.pop(name, None) for name in (AUTH_MODE, AUTH_TOKEN, CLUSTERS)}
+    # Without a mode, Ray asks for tokens and takes ours.
+    os.environ.update({AUTH_TOKEN: secrets.token_hex(32), CLUSTERS: "0"})
+    constants.ENABLE_RAY_CLUSTER = False
+    _read_again()
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = clusters
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        _read_again()
+
+
+def _read_again() -> None:
+    """Make Ray forget the token, and whether there is one, that it has read in this process."""
+    with contextlib.suppress(ImportError, AttributeError):  # of another version: it reads once
+        compiled: Any = importlib.import_module("ray._raylet")
+        compiled.Config.initialize("")
+        compiled.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _check_closed(ray: Any) -> None:
+    """Say so where a version of Ray does not keep to what we ask of it."""
+    own = ipaddress.ip_address(ray.util.get_node_ip_address()).is_loopback
+    if not own or os.environ.get(AUTH_MODE) != "token":
+        warnings.warn(
+            f"this Ray ({ray.__version__}) can be reached from other machines or without a token, "
+            "and whoever reaches it can run code in it; use it where the network is trusted",
+            stacklevel=2,
+        )
 
 
 def _ray() -> Any:

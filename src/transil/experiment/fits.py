@@ -25,8 +25,8 @@ from transil.correction.registry import get_correction, get_solver
 from transil.correction.solvers import Solver
 from transil.correction.transfers import merge
 from transil.errors import TransilError
-from transil.experiment.children import die_with
-from transil.files import TEMPORARY, digest, plain_name
+from transil.experiment.children import die_with, spared
+from transil.files import digest, plain_name, remove_left
 from transil.scores import ScoreStore
 
 # The name of the split that `joined` makes.
@@ -170,7 +170,8 @@ class Fits:
             self.processes, multiprocessing.get_context("spawn"),
             initializer=_prepare, initargs=(os.getpid(),),
         )  # fmt: skip
-        made = self._begin(jobs)
+        with spared():  # they are started when they have something to do
+            made = self._begin(jobs)
         self._workers = set(multiprocessing.active_children()) - others
         return made
 
@@ -182,8 +183,7 @@ class Fits:
                     process.terminate()
             self._pool.shutdown()
             if at_once:
-                for file in self.folder.glob(f"{TEMPORARY}*"):
-                    file.unlink(missing_ok=True)
+                remove_left(self.folder)
         self._pool = None
         self._settings.close()
 

@@ -24,9 +24,10 @@ from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
 from transil.engine.training import training
 from transil.errors import TransilError, reason
-from transil.experiment.children import die_with
+from transil.experiment.children import die_with, spared
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
+from transil.unforeseen import unforeseen
 
 # How often a run is tried whose process died.
 TRIES = 3
@@ -89,8 +90,8 @@ def work(
                     going = lane.go_on()
                 except Exception as error:  # of this run alone
                     del lanes[lane]
-                    told = error if isinstance(error, TransilError) else repr(error)
-                    say("failed", task.name, reason(Exception(str(told))))
+                    told = reason(error) if isinstance(error, TransilError) else unforeseen(error)
+                    say("failed", task.name, told)
                     continue
                 if not going:
                     del lanes[lane]
@@ -186,7 +187,8 @@ class Pool:
         process = context.Process(
             target=_worker, args=(theirs, number, self.together, share, os.getpid()), daemon=True
         )
-        process.start()
+        with spared():
+            process.start()
         theirs.close()
         self.people[ours], self.given[ours] = (process, number), []
 
