@@ -107,7 +107,7 @@ def surroundings() -> Iterator[Case]:
         "show": ("bank show bank.json", "bank.json", ""),
         "cache": ("data cache", "", ""),
         "data": ("data show images --json", "images", ""),
-        "predict": ("predict run photo.png", "run photo.png", ""),
+        "predict": ("predict run photo.png --json", "run photo.png", ""),
         "train": (AGAIN, "run", "run"),
         "report": ("report results -o new", "results", "new"),
     }
