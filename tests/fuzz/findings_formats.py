@@ -356,5 +356,8 @@ def tables() -> Iterator[Case]:
         "correct scores.parquet --keep image,class0 --bank bank.json -o new.parquet",
     ):
         yield finding(
-            f"a column twice, {'kept' * ('class0' in line)}", line, "scores.parquet bank.json", twice
+            f"a column twice, {'kept' * ('class0' in line)}",
+            line,
+            "scores.parquet bank.json",
+            twice,
         )

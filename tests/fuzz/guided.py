@@ -39,7 +39,7 @@ def _by_values(name: str) -> Any:
             else:
                 text = yaml_text(yaml.safe_load(raw), random)
             made = text.encode("utf-8", "surrogatepass")
-        except (ValueError, RecursionError, AttributeError, yaml.YAMLError):
+        except Exception:  # what cannot be read or written so is changed by its bytes
             made = atheris.Mutate(raw, most)
         return made if len(made) <= most else atheris.Mutate(raw, most)
 

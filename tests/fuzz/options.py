@@ -147,6 +147,8 @@ def case_named(name: str) -> Case:
 
 
 def _values(command: str, parameter: Any) -> Sequence[str]:
+    if getattr(parameter, "is_flag", False):
+        return ("",)
     if BASES[command].long:
         return NEVER
     return SETTINGS if parameter.name == "settings" else VALUES
