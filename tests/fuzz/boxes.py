@@ -107,8 +107,10 @@ class Server:
     def close(self) -> None:
         """End it."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=60)
+        self._process.stdout.close()
 
 
 def prepare(case: Case, seeds: Path, box: Path) -> Path:
