@@ -119,6 +119,8 @@ def plain_name(text: str) -> str:
 def check_output(path: str | os.PathLike[str]) -> None:
     """An error where no plain file can be written at `path`; for asking before long work."""
     path = Path(path)
+    with told(f"cannot write {path}"), suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(path)  # tells of links that lead in circles, which `exists` does not
     if path.exists() and not path.is_file():
         kind = "folder" if path.is_dir() else "device or pipe"
         raise TransilError(f"cannot write {path}: it is a {kind}, not a plain file")

@@ -168,8 +168,8 @@ def _read_pairs(path: Path, groups: int, wanted: int) -> Pairs:
     alpha, beta = [], []
     try:
         for k in range(groups):
-            alpha.append(float(state[f"bias_layers.{k}.alpha"]))
-            beta.append(float(state[f"bias_layers.{k}.beta"]))
+            alpha.append(float(to_numpy(state[f"bias_layers.{k}.alpha"]).item()))
+            beta.append(float(to_numpy(state[f"bias_layers.{k}.beta"]).item()))
     except (KeyError, TypeError, ValueError, RuntimeError):
         raise TransilError(
             f"{path}: expected 'bias_layers.{len(beta)}.alpha' and '.beta' with one number each; "
