@@ -315,6 +315,8 @@ def _lock(path: Path, what: str, *, wait: bool) -> int | None:
 
 def private_folder() -> Path:
     """A folder for temporary files that nobody but this user can look into or write to."""
+    if sys.platform == "win32":
+        return Path(tempfile.gettempdir())  # each user has one there
     with told("cannot use the system's temporary folder"):
         folder = Path(tempfile.gettempdir()) / f"transil-{os.geteuid()}"
         with suppress(FileExistsError):
