@@ -5,13 +5,17 @@ BIN    := $(VENV)/bin
 # One thread per process: two processes that both use all cores slow each other down many times.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint format docs bench gpu clean
+.PHONY: demo test fuzz lint format docs bench gpu clean
 
 demo: $(VENV)/.ready
 	$(BIN)/transil demo -o demo
 
 test: $(VENV)/.ready
 	$(THREADS) $(BIN)/python -m pytest -n 3 --dist loadfile
+
+# Thousands of hostile inputs for every command, and a table of what became of them (see SECURITY.md).
+fuzz: $(VENV)/.ready
+	TRANSIL_FUZZ=all $(THREADS) $(BIN)/python -m pytest -n 3 --dist worksteal tests/fuzz
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -27,6 +31,7 @@ docs: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/fit.py
+	$(THREADS) $(BIN)/python benchmarks/many.py
 	$(THREADS) $(BIN)/python benchmarks/correct.py
 	$(THREADS) $(BIN)/python benchmarks/data.py
 	$(THREADS) $(BIN)/python benchmarks/formula.py

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from transil import Bank, Schedule, ScoreStore, fit
+from transil import Bank, Schedule, ScoreStore, TransilError, fit
 from transil.cli import main
 from transil.correction.layers import Correction
 from transil.correction.objective import Problem
@@ -79,6 +81,27 @@ def ok_here(*words: str | Path, cwd: Path | None = None) -> str:
     done = run_here(*words, cwd=cwd or Path.cwd())
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def refused(work: Path, *words: str, says: str = "") -> None:
+    """A command is refused in one line, and changes nothing."""
+    before = {path: path.lstat().st_mtime_ns for path in work.rglob("*")}
+    done = run_here(*words, cwd=work)
+    assert done.returncode == 2, (words, done.stdout)
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert len(done.stderr) < 2100
+    assert says in done.stderr
+    assert {path: path.lstat().st_mtime_ns for path in work.rglob("*")} == before
+
+
+def told(work: Path, says: str, call: Callable[..., Any], *given: Any) -> None:
+    """The same for a call of the library, which takes less time."""
+    before = {path: path.lstat().st_mtime_ns for path in work.rglob("*")}
+    with pytest.raises(TransilError) as error:
+        call(*given)
+    assert says in str(error.value)
+    assert len(str(error.value)) < 1000
+    assert {path: path.lstat().st_mtime_ns for path in work.rglob("*")} == before
 
 
 def ship(

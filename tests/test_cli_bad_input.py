@@ -341,7 +341,7 @@ def test_outputs_that_cannot_be_written(work: Path) -> None:
     "words", [("fit", "store"), ("transfer", "bank.json"), ("import-bank", "bic")]
 )
 def test_what_is_no_bank_is_not_overwritten_by_one(work: Path, words: tuple[str, ...]) -> None:
-    refused(work, *words, "-o", "scores.npy", says=["scores.npy", "is not a bank"])
+    refused(work, *words, "-o", "scores.npy", says=["scores.npy", "is not a transil-bank file"])
     assert run_here(*words, "-o", "old.json", cwd=work).returncode == 0
 
 

@@ -79,7 +79,7 @@ def test_convert_and_cache(tmp_path: Path) -> None:
         (["show", "set", "--size", "0"], "at least 1 pixel"),
         (["show", "set", "--rule", "squash"], "'squash' is unknown"),
         (["show", "set", "--sheet", "x.gif"], "contact sheets are .png"),
-        (["cache", "--clear", "--cache-dir", ""], "not the current one"),
+        (["cache", "--clear", "--cache-dir", ""], "nothing stands after '--cache-dir'"),
         (["cache", "--name", "x"], "--name goes with --clear"),
         (["convert", "set", "new", "--size", "-5"], "at least 1 pixel"),
         (["show", "bad"], "bad/train/class1/000.png: cannot be decoded"),

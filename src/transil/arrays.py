@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.errors import TransilError
+from transil.errors import TransilError, reason
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +33,7 @@ def is_torch(x: object) -> TypeGuard[torch.Tensor]:
 def check_scores(scores: object, where: str = "scores") -> None:
     """An error where `scores` is not a floating array or tensor with at least one dimension."""
     if is_torch(scores):
+        check_plain(scores, where)
         floating, shape = scores.is_floating_point(), tuple(scores.shape)
     elif isinstance(scores, np.ndarray):
         floating, shape = np.issubdtype(scores.dtype, np.floating), scores.shape
@@ -45,6 +46,21 @@ def check_scores(scores: object, where: str = "scores") -> None:
         raise TransilError(f"{where}: expected floating-point scores, not {scores.dtype}")
     if not shape:
         raise TransilError(f"{where}: expected one column per class, but this is a single number")
+
+
+def check_plain(x: torch.Tensor, where: str) -> None:
+    """An error for tensors that are no plain table of numbers, such as sparse and nested ones."""
+    import torch
+
+    kinds = {
+        "nested": x.is_nested,
+        "sparse": x.layout != torch.strided,
+        "quantized": x.is_quantized,
+        "eight-bit": x.dtype.itemsize == 1 and x.is_floating_point(),
+    }
+    for kind, is_so in kinds.items():
+        if is_so:
+            raise TransilError(f"{where}: a {kind} tensor; give plain floating-point numbers")
 
 
 def refuse_masks(scores: object, where: str = "scores") -> None:
@@ -78,10 +94,14 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
         return None
     # Half precision adds up to 1 only roughly.
     near = 1e-2 if scores.dtype.itemsize <= 2 else 1e-4
+    with np.errstate(over="ignore", invalid="ignore"):  # huge scores are surely raw ones
+        return _kind_of(rows, near)
+
+
+def _kind_of(rows: Float64Array, near: float) -> str | None:
     many = len(rows) >= SURE_ROWS
     off, share = _rounding(rows) if many else (0.0, 0.0)
-    with np.errstate(over="ignore"):
-        powers = np.exp(rows)
+    powers = np.exp(rows)
     sums = {"probabilities": rows.sum(axis=1), "log-probabilities": powers.sum(axis=1)}
     signs = {"probabilities": rows.min() >= 0 and bool(((rows > 0) & (rows < 1)).any()),
              "log-probabilities": rows.max() <= 0}  # fmt: skip
@@ -169,20 +189,24 @@ def has_masks(scores: FloatArray | torch.Tensor) -> bool:
     return math.prod(values.shape) > 0 and float(values.min()) == -math.inf
 
 
-def to_numpy(x: Any) -> NDArray[Any]:
+def to_numpy(x: Any, where: str = "array") -> NDArray[Any]:
     """An array on the CPU from a NumPy array, a torch tensor or nested lists."""
     if not is_torch(x):
-        refuse_masks(x, "array")
-        array = np.asarray(x)
+        refuse_masks(x, where)
+        try:
+            array = np.asarray(x)
+        except Exception as error:  # whatever the conversion of somebody's object raises
+            raise TransilError(f"{where}: not an array of numbers ({reason(error)})") from None
         # Files of other machines may hold their bytes in the other order.
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    check_plain(x, where)
     try:
-        x = x.detach().cpu()
+        x = x.detach().cpu().resolve_conj().resolve_neg()
         # NumPy has no bfloat16.
         tensor: NDArray[Any] = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
     except (TypeError, RuntimeError):
         raise TransilError(
-            f"a tensor of kind {x.dtype}, {x.layout}, on {x.device} cannot be used; "
+            f"{where}: a tensor of kind {x.dtype} on {x.device} cannot be used; "
             "give plain floating-point numbers"
         ) from None
     return tensor

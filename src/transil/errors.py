@@ -19,9 +19,12 @@ def missing(what: str, *packages: str) -> TransilError:
 
 
 def reason(error: BaseException | None) -> str:
-    """The first line of another library's message, for one of our own."""
+    """The first line of another library's message, for one of our own; its end says what is wrong."""
     lines = str(error).strip().splitlines()
-    return " ".join(lines[0].split()) if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    line = " ".join(lines[0].split())
+    return line if len(line) <= 200 else f"{line[:100]} ... {line[-95:]}"
 
 
 class ConvergenceWarning(UserWarning):

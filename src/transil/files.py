@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -118,6 +119,8 @@ def plain_name(text: str) -> str:
 def check_output(path: str | os.PathLike[str]) -> None:
     """An error where no plain file can be written at `path`; for asking before long work."""
     path = Path(path)
+    with told(f"cannot write {path}"), suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(path)  # tells of links that lead in circles, which `exists` does not
     if path.exists() and not path.is_file():
         kind = "folder" if path.is_dir() else "device or pipe"
         raise TransilError(f"cannot write {path}: it is a {kind}, not a plain file")
@@ -126,6 +129,29 @@ def check_output(path: str | os.PathLike[str]) -> None:
             if not parent.is_dir():
                 raise TransilError(f"cannot write {path}: {parent} is not a folder")
             return
+
+
+def check_replaceable(path: str | os.PathLike[str], kind: str, version: int) -> None:
+    """An error where a JSON file would replace another than one of ours of that kind and version.
+
+    It looks at the beginning only, where ours say what they are: a damaged one may be replaced.
+    """
+    check_output(path)
+    with told(f"cannot write {path}"):
+        if not os.path.exists(path) or not os.path.getsize(path):
+            return
+    with open_regular(path) as file, told(f"cannot read {path}"):
+        start = file.read(200).decode(errors="replace")
+    found = re.search(rf'"format":\s*"{kind}",\s*"version":\s*([0-9]+)', start)
+    if not found:
+        raise TransilError(
+            f"{path}: this file is there and is not a {kind} file; remove it, or give another name"
+        )
+    if found[1] != str(version):
+        raise TransilError(
+            f"{path}: a {kind} file of version {found[1][:20]}, but this transil writes version "
+            f"{version}; use the transil that wrote it, or give another name"
+        )
 
 
 def reserve(file: IO[bytes], size: int) -> None:
@@ -156,7 +182,9 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file; what JSON does not have (NaN, a key twice in one object) is an error."""
     raw = read_bytes(path)
     try:
-        return json.loads(raw, parse_constant=_no_constant, object_pairs_hook=_unique)
+        return json.loads(
+            raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
     except (ValueError, RecursionError) as error:
         raise TransilError(f"{path}: not a JSON file ({error})") from None
 
@@ -311,6 +339,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):
         raise ValueError("a key stands twice in one object")
     return data
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
 
 
 def _no_constant(name: str) -> None:

@@ -69,7 +69,8 @@ def expected_calibration_error(scores: FloatArray, columns: IntArray, bins: int 
     hit = np.empty(len(scores))
     for start, stop in _blocks(scores):
         block = scores[start:stop].astype(np.float64)
-        block -= block.max(axis=1, keepdims=True)
+        with np.errstate(over="ignore"):  # what is so far below the highest counts for nothing
+            block -= block.max(axis=1, keepdims=True)
         confidence[start:stop] = 1.0 / np.exp(block).sum(axis=1)
         hit[start:stop] = block.argmax(axis=1) == columns[start:stop]
     bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)
@@ -236,13 +237,14 @@ def _score_moments(
     """Mean and standard deviation of the scores in each group's columns, shape (state,) each."""
     sizes = np.array(schedule.sizes[:state])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    column_mean = scores.mean(axis=0, dtype=np.float64)
-    mean = np.add.reduceat(column_mean, starts) / sizes
-    shift = np.repeat(mean, sizes)
-    squares = np.zeros(scores.shape[1])
-    for a, b in _blocks(scores):
-        squares += ((scores[a:b] - shift) ** 2).sum(axis=0)
-    return mean, np.sqrt(np.add.reduceat(squares, starts) / (sizes * len(scores)))
+    with np.errstate(over="ignore", invalid="ignore"):  # huge scores have infinite moments
+        column_mean = scores.mean(axis=0, dtype=np.float64)
+        mean = np.add.reduceat(column_mean, starts) / sizes
+        shift = np.repeat(mean, sizes)
+        squares = np.zeros(scores.shape[1])
+        for a, b in _blocks(scores):
+            squares += ((scores[a:b] - shift) ** 2).sum(axis=0)
+        return mean, np.sqrt(np.add.reduceat(squares, starts) / (sizes * len(scores)))
 
 
 def _blocks(scores: FloatArray) -> list[tuple[int, int]]:

@@ -63,10 +63,16 @@ class Schedule:
     @classmethod
     def equal(cls, classes: int, states: int) -> Schedule:
         """`classes` classes in `states` groups of one size, labels 0, 1, ... in order."""
+        classes, states = (
+            _whole(number, f"the number of {what}")
+            for number, what in ((classes, "classes"), (states, "states"))
+        )
         if states < 1 or classes < 1:
             raise TransilError(
                 f"schedule: {classes} classes in {states} states; both must be at least 1"
             )
+        if max(classes, states) > MOST_CLASSES:
+            raise TransilError(f"schedule: more than {MOST_CLASSES:,} classes")
         if classes % states:
             raise TransilError(
                 f"schedule: {classes} classes cannot be cut into {states} equal groups; "
@@ -104,11 +110,13 @@ class Schedule:
             return spec
         if isinstance(spec, str):
             return cls._parse(spec)
-        if not isinstance(spec, Sequence | np.ndarray):
-            raise TransilError(f"schedule: cannot read {spec!r}; give sizes or lists of classes")
-        if len(spec) and all(isinstance(g, Sequence | np.ndarray) for g in spec):
-            return cls.from_groups(spec)  # type: ignore[arg-type]
-        return cls.from_sizes(spec)  # type: ignore[arg-type]
+        given: Any = spec.tolist() if hasattr(spec, "tolist") else spec  # an array
+        if not isinstance(given, Sequence) or isinstance(given, bytes):
+            shown = repr(given)[:40]
+            raise TransilError(f"schedule: cannot read {shown}; give sizes or lists of classes")
+        if len(given) and all(isinstance(group, Sequence | np.ndarray) for group in given):
+            return cls.from_groups(given)
+        return cls.from_sizes(given)
 
     @classmethod
     def _parse(cls, text: str) -> Schedule:
@@ -121,7 +129,7 @@ class Schedule:
             raise
         except ValueError:
             raise TransilError(
-                f"schedule: cannot read '{text}'; write '100/10' (100 classes in 10 equal groups) "
+                f"schedule: cannot read '{text[:40]}'; write '100/10' (100 classes in 10 equal groups) "
                 "or the sizes, '50,10,5,1,34'"
             ) from None
 
@@ -261,10 +269,21 @@ ScheduleLike: TypeAlias = Schedule | str | Sequence[int] | Sequence[Sequence[int
 
 def _whole(value: Any, what: str) -> int:
     """`value` as an int; 3.0 and NumPy integers pass, 3.5, "3" and True do not."""
-    integral = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not integral and not (isinstance(value, float) and value.is_integer()):
-        raise TransilError(f"schedule: {what} must be a whole number, not {value!r}")
-    return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except (TypeError, ValueError, RuntimeError):  # no number, or a tensor of several
+        pass
+    raise TransilError(f"schedule: {what} must be a whole number, not {repr(value)[:40]}")
+
+
+def read_whole(text: str, where: str) -> int:
+    """The number of a state or group that a name or a key gives in digits."""
+    if len(text.lstrip("0")) >= len(str(MOST_CLASSES)):
+        raise TransilError(f"{where}: so large a number no state has")
+    return int(text)
 
 
 def _short_list(values: Sequence[int], most: int = 12) -> str:

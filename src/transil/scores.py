@@ -12,13 +12,20 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from transil.errors import DataWarning, TransilError
-from transil.files import digest, locked, read_json, told, write_json
+from transil.files import (
+    check_replaceable,
+    digest,
+    locked,
+    read_json,
+    told,
+    write_json,
+)
 from transil.schedule import Schedule, ScheduleLike
 from transil.store_files import (
     FileEntry,
@@ -84,6 +91,10 @@ class ScoreStore:
         if not isinstance(arrays, Mapping):
             raise TransilError(f"scores: expected {wanted}, not {type(arrays).__name__}")
         for split, states in arrays.items():
+            if not isinstance(states, Iterable):
+                raise TransilError(
+                    f"split '{split}': expected {wanted}, not {type(states).__name__}"
+                )
             pairs = states if isinstance(states, Mapping) else dict(enumerate(states, start=1))
             for state, pair in pairs.items():
                 if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -130,6 +141,7 @@ class ScoreStore:
     ) -> ScoreStore:
         """A new, empty store in a folder; every `put` is on disk when it returns."""
         folder = Path(path)
+        check_replaceable(folder / MANIFEST, FORMAT, VERSION)
         if (folder / MANIFEST).exists():
             raise TransilError(f"{folder}: there is a score store already; open it, or delete it")
         store = cls(Schedule.of(schedule), method=method, dataset=dataset, kind=kind, path=folder)
@@ -145,7 +157,7 @@ class ScoreStore:
 
         On disk, what other processes have put in the meantime stays.
         """
-        if not re.fullmatch(r"[A-Za-z0-9_]+", split):
+        if not isinstance(split, str) or not re.fullmatch(r"[A-Za-z0-9_]+", split):
             raise TransilError(f"split '{split}': use letters, digits and '_' in its name")
         state = self.schedule.check_state(state)
         where = f"split '{split}', state {state}"
@@ -173,6 +185,7 @@ class ScoreStore:
         scores moves by 0.06 points.
         """
         folder = Path(path)
+        check_replaceable(folder / MANIFEST, FORMAT, VERSION)
         saved = ScoreStore(
             self.schedule, method=self.method, dataset=self.dataset, kind=self.kind, path=folder
         )
@@ -181,6 +194,7 @@ class ScoreStore:
         with told(f"cannot write {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / LOCK):
+            check_replaceable(folder / MANIFEST, FORMAT, VERSION)
             with suppress(TransilError):  # no store there, or a damaged one: it is replaced
                 saved._files = ScoreStore.open(folder)._files
             before, files = list(saved._files.values()), {}

@@ -20,6 +20,7 @@ from transil.schedule import IntArray, Schedule
 from transil.typed import Between, short
 
 DTYPES = ("float16", "float32", "float64")
+LONGEST_HEADER = 1 << 20
 AGAIN = "import it again, or delete it and start the training that made it again"
 
 
@@ -51,8 +52,8 @@ class FileEntry:
     sha256: str
 
     def __post_init__(self) -> None:
-        # The name becomes a path that is read, and later deleted: it must stay in the folder.
-        if not re.fullmatch(r"[\w-]+\.safetensors", self.file):
+        # The name becomes a path that is read, and later deleted: it must be one that we gave.
+        if not re.fullmatch(r"[A-Za-z0-9_]+-[0-9]{2,}-[0-9a-f]{12}\.safetensors", self.file):
             raise TransilError(f"'{self.file}' is not the name of a data file")
 
 
@@ -88,7 +89,7 @@ def checked_scores(
     scores: Any, labels: Any, schedule: Schedule, state: int, where: str
 ) -> StateScores:
     """Arrays of one state as `StateScores`; anything wrong in them is told with its place."""
-    scores, labels = to_numpy(scores), to_numpy(labels)
+    scores, labels = to_numpy(scores, where), to_numpy(labels, f"{where}, labels")
     check_scores(scores, where)
     if scores.dtype.name not in DTYPES:
         raise TransilError(f"{where}: scores of type {scores.dtype}; use {', '.join(DTYPES)}")
@@ -158,7 +159,9 @@ def _whole_labels(labels: NDArray[Any], where: str) -> IntArray:
         whole = labels.astype(np.int64)
     if not np.array_equal(whole, labels):
         row = int(np.flatnonzero(whole != labels)[0])
-        raise TransilError(f"{where}: label {labels[row]} in row {row} is not a whole number")
+        raise TransilError(
+            f"{where}: label {labels[row]} in row {row} is not a whole number below 2^63"
+        )
     return whole
 
 
@@ -184,16 +187,20 @@ def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
         with told(f"cannot read {path}"):
             whole = np.memmap(path, dtype=np.uint8, mode="r")
         length = int.from_bytes(whole[:8].tobytes(), "little")
-        if length > len(whole) - 8:
-            raise ValueError("the header is longer than the file")
+        if length > min(len(whole) - 8, LONGEST_HEADER):
+            raise ValueError("the header is longer than the file, or than any of ours")
         header = json.loads(whole[8 : 8 + length].tobytes())
+        data = whole[8 + length :]
         tensors = {}
         for name, info in header.items():
             if name == "__metadata__":
                 continue
-            start, stop = (8 + length + offset for offset in info["data_offsets"])
-            values = np.asarray(whole[start:stop]).view(names[info["dtype"]])
+            start, stop = info["data_offsets"]
+            if not 0 <= start <= stop <= len(data) or any(size < 0 for size in info["shape"]):
+                raise ValueError(f"'{name}' does not lie within the file")
+            values = np.asarray(data[start:stop]).view(names[info["dtype"]])
             tensors[name] = values.reshape(info["shape"])
         return tensors
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError,
+            RecursionError) as error:  # fmt: skip
         raise TransilError(f"{path}: not a readable safetensors file ({reason(error)})") from None

@@ -84,6 +84,7 @@ def _told(words: list[str]) -> int:
     # click's class, or that of the copy of click inside newer versions of typer.
     usage_error: Any = typer.BadParameter.__bases__[0]
     try:
+        _check_words(words)
         result: Any = typer.main.get_command(app).main(
             words, prog_name="transil", standalone_mode=False
         )
@@ -108,6 +109,15 @@ def _told(words: list[str]) -> int:
         return _stopped("terminated", 143)
     except Exception as error:
         return _fail(unforeseen(error, words), 70)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """An error for a word without a letter: as a path it would be the current folder."""
+    for before, word in zip(("transil", *words), words, strict=False):
+        option, equals, value = word.partition("=")
+        if not word.strip() or (option.startswith("--") and equals and not value.strip()):
+            after = option if equals else before
+            raise TransilError(f"nothing stands after '{after}'; give a value, or leave it out")
 
 
 def _delivered(code: int, out: Stream, words: list[str]) -> int:

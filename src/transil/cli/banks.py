@@ -20,7 +20,8 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import Bank, How
+from transil.correction.bank import SHOWN, Bank, How
+from transil.correction.bank_json import FORMAT, VERSION
 from transil.correction.fitting import fit
 from transil.correction.layers import Pairs
 from transil.correction.objective import Penalty
@@ -28,7 +29,7 @@ from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
 from transil.correction.shipped import load_bank, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.files import check_output, told
+from transil.files import check_replaceable
 from transil.interop.score_files import like_file
 from transil.scores import ScoreStore
 
@@ -72,7 +73,7 @@ def import_bank(
     """
     from transil.interop import dkt
 
-    _check_bank_output(output)
+    check_replaceable(output, FORMAT, VERSION)
     if form != "dkt":
         raise TransilError(f"--format '{form}' is unknown; banks are imported from 'dkt'")
     bank = dkt.import_bank(
@@ -129,7 +130,7 @@ def fit_command(
       transil fit runs/ref1 runs/ref2 runs/ref3 --solver authors -o bank.json
       transil fit runs/ref1 --penalty-alpha 0.0025 --penalty-beta 0.0525 -o released.json
     """
-    _check_bank_output(output)
+    check_replaceable(output, FORMAT, VERSION)
     opened = [ScoreStore.open(store) for store in stores]
     usual = get_solver(solver).penalty
     settings: dict[str, Any] = {
@@ -204,7 +205,7 @@ def transfer_command(
       transil transfer lwf-s10 --schedule 200/10 -o lwf-200.json
       transil transfer lucir-s10 --like scores.npy --state 7 -o mine.json
     """
-    _check_bank_output(output)
+    check_replaceable(output, FORMAT, VERSION)
     store = ScoreStore.open(target) if target else None
     wanted: How = how  # type: ignore[assignment]  # transfer() checks it
     loaded = [load_bank(bank) for bank in banks]
@@ -307,22 +308,16 @@ def show(
     print_facts(path, _facts(bank))
     print_matrix("alpha", [applied[s].alpha.tolist() for s in states], ".4f", 8)
     print_matrix("beta", [applied[s].beta.tolist() for s in states], "+.3f", 8)
-    for item in bank.references:
-        if item.records and (reference is None or item.name == reference):
-            _print_records(bank, item.name)
+    fitted = [
+        item.name
+        for item in bank.references
+        if item.records and (reference is None or item.name == reference)
+    ]
+    for name in fitted[:SHOWN]:
+        _print_records(bank, name)
+    if len(fitted) > SHOWN:
+        say(f"and {len(fitted) - SHOWN:,} more fits: --reference NAME shows one")
     _note_turned(applied)
-
-
-def _check_bank_output(path: Path) -> None:
-    """An error where no bank can be written, or something that is no bank would be overwritten."""
-    check_output(path)
-    if path.exists() and path.stat().st_size:
-        with told(f"cannot read {path}"), open(path, "rb") as file:
-            start = file.read(1000)  # what else lies there may be huge
-        if b'"transil-bank"' not in start:
-            raise TransilError(
-                f"{path}: this file is there and is not a bank; remove it, or give another name"
-            )
 
 
 def _note_turned(pairs: Mapping[int, Pairs], whose: str = "") -> None:

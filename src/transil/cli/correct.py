@@ -57,7 +57,7 @@ def correct(
     rescale: Rescale = False,
     keep: Annotated[
         str | None,
-        typer.Option(help="Columns of a table that are numbers and no scores: id,label."),
+        typer.Option(help="Columns of a table that are no scores: id,label."),
     ] = None,
     key: Key = None,
 ) -> None:
@@ -65,8 +65,9 @@ def correct(
 
     Columns stand in the order in which the classes were learned, or as --order says; they stay
     where they are. A .npy file may be larger than memory. In a table, columns of text are carried
-    along, and so are those that --keep names. Only raw scores (logits) can be corrected, not
-    probabilities. 'transil bank list' names the banks that come with transil.
+    along, and so are those that --keep names; without --state it names all that are no scores. Only
+    raw scores (logits) can be corrected, not probabilities. 'transil bank list' names the banks that
+    come with transil.
 
     \b
     Examples:
@@ -108,5 +109,5 @@ def read_order_option(text: str | None) -> list[int] | None:
         return [int(place) for place in text.split(",")]
     except ValueError:
         raise TransilError(
-            f"--order '{text}': give columns from 0, as 3,0,2,1, or a .json file of them"
+            f"--order '{text[:40]}': give columns from 0, as 3,0,2,1, or a .json file of them"
         ) from None

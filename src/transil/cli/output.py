@@ -29,6 +29,7 @@ PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
 stdout = Console(**PLAIN)
 stderr = Console(stderr=True, **PLAIN)
 
+LONGEST = 2000  # characters of a message
 # All that is not plainly printable without a look at it.
 _SPECIAL = re.compile(r"[^ -~]")
 
@@ -144,6 +145,7 @@ def note(text: str) -> None:
 def complain(kind: str, style: str, text: str) -> None:
     """One line on stderr that begins with what kind of line it is: 'error', 'warning'."""
     line = " ".join(printable(text).split())
+    line = line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
     stderr.print(Text.assemble((f"{kind}:", style), f" {line}"), soft_wrap=True)
 
 

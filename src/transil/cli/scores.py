@@ -26,12 +26,13 @@ from transil.correction.scales import measured_scales
 from transil.correction.shipped import load_bank
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
+from transil.files import check_regular, check_replaceable
 from transil.gains import Gain, gains
 from transil.metrics import Metrics, StateMetrics
 from transil.registry import nearest
-from transil.scores import ScoreStore
+from transil.scores import FORMAT, MANIFEST, VERSION, ScoreStore
 
-FORMATS = ("dkt", "numpy")
+LAYOUTS = ("dkt", "numpy")
 RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
 
 # Options of all commands that correct.
@@ -90,15 +91,16 @@ def import_scores(
     """
     from transil.interop import dkt, numpy_files
 
+    if not source.is_dir():
+        check_regular(source)
     if form is None:
-        if not source.exists():
-            raise TransilError(f"{source}: no such folder or file")
         form = "numpy" if numpy_files.is_ours(source) else "dkt"
-    if form not in FORMATS:
-        raise TransilError(f"--format '{form}' is unknown; {nearest(form, FORMATS)}")
+    if form not in LAYOUTS:
+        raise TransilError(f"--format '{form}' is unknown; {nearest(form, LAYOUTS)}")
     wanted = read_schedule(schedule)
     if (output / "run.json").exists():
         raise TransilError(f"{output}: this is the folder of a training; write to another one")
+    check_replaceable(output / MANIFEST, FORMAT, VERSION)
     if form == "numpy":
         store = numpy_files.import_scores(
             source, schedule=wanted, method=method, dataset=dataset, kind=kind

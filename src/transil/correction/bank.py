@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,6 @@ from transil.arrays import (
     has_masks,
     is_torch,
     readable,
-    to_numpy,
 )
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
 from transil.correction.layers import BiC, BiCAll, BiCPast, Correction, Pairs, correct_groups
@@ -46,6 +46,7 @@ from transil.scores import ScoreStore
 if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer
 
+SHOWN = 12  # names in a message
 How = Literal["mean", "median", "single", "oracle"]
 
 
@@ -91,16 +92,17 @@ class Bank:
             raise TransilError("bank: it has no references")
         if self.schedule.states < 2:
             raise TransilError("bank: a schedule of one state has nothing to correct")
-        names = [reference.name for reference in self.references]
-        for name in names:
-            if names.count(name) > 1:
-                raise TransilError(f"bank: two references are called '{name}'; rename one")
+        if len(self._by_name) < len(self.references):
+            names = Counter(reference.name for reference in self.references)
+            twice = names.most_common(1)[0][0]
+            raise TransilError(f"bank: two references are called '{twice}'; rename one")
+        counts: dict[int, int] = {}  # of pairs, by state
         for reference in self.references:
-            self._check_reference(reference)
+            self._check_reference(reference, counts)
         self._check_transfer()
 
     def __repr__(self) -> str:
-        names = ", ".join(reference.name for reference in self.references)
+        names = self.names()
         what = " ".join(filter(None, (self.method, self.correction.name, self.solver)))
         return f"Bank({what}: {self.schedule}; {self.transfer.how} of {names})"
 
@@ -136,20 +138,23 @@ class Bank:
             bank, found = self._brought_to(learned, state)
         elif not quiet:
             found = self.mismatch(learned, state)
-        if not quiet:
-            self._tell(found)
         if self.correction.centred and readable(scores) and has_masks(scores):
             raise TransilError(
                 f"state {state}: some classes are masked (minus infinity), and '{self.correction.name}' "
                 "needs the scores of all: correct first, then mask"
             )
         corrected = self.apply(bank.applied(state), learned, state)
+        if places is not None:
+            corrected = reordered(corrected, backwards(places))
         # A tensor may lie on a device that the host would have to wait for.
         if not is_torch(scores) and not np.isfinite(np.asarray(corrected)).all():
-            given = to_numpy(scores).reshape(-1, scores.shape[-1])
-            # Minus infinity masks a class: it stays.
-            check_finite(np.where(np.isneginf(given), 0.0, given), f"state {state}")
-        return corrected if places is None else reordered(corrected, backwards(places))
+            given, made = (np.asarray(x).reshape(-1, scores.shape[-1]) for x in (scores, corrected))
+            masked = np.isneginf(given)  # minus infinity masks a class: it stays
+            check_finite(np.where(masked, 0.0, given), f"state {state}")
+            check_finite(np.where(masked, 0.0, made), f"state {state}, corrected to {made.dtype}")
+        if not quiet:
+            self._tell(found)
+        return corrected
 
     def apply(
         self, pairs: Pairs, scores: Scores, state: int, out: FloatArray | None = None
@@ -193,11 +198,19 @@ class Bank:
 
     def reference(self, name: str) -> Reference:
         """The reference of that name."""
-        for reference in self.references:
-            if reference.name == name:
-                return reference
-        there = ", ".join(r.name for r in self.references)
-        raise TransilError(f"bank: no reference '{name}' (there are: {there})")
+        if name not in self._by_name:
+            raise TransilError(f"bank: no reference '{name}' (there are: {self.names()})")
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Reference]:
+        return {reference.name: reference for reference in self.references}
+
+    def names(self) -> str:
+        """The names of the references, or of the first of many, for a message."""
+        names = [reference.name for reference in self.references[:SHOWN]]
+        more = len(self.references) - len(names)
+        return ", ".join(names) + (f" and {more:,} more" if more else "")
 
     def subset(self, names: Sequence[str]) -> Bank:
         """A bank of only these references, averaged: what an R-ablation draws."""
@@ -272,6 +285,8 @@ class Bank:
         Labels are not needed. State 1 is never corrected and tells nothing. It warns where the
         scores are so much larger or smaller that they are rather those of another method.
         """
+        check_scores(scores)
+        self.schedule.check_columns(scores.shape[-1], state)
         bank, found = self._brought_to(scores, state)
         self._tell(found)
         return bank
@@ -440,20 +455,21 @@ class Bank:
 
     # -- checks -------------------------------------------------------------------------------
 
-    def _check_reference(self, reference: Reference) -> None:
-        wanted = list(range(2, self.schedule.states + 1))
-        if sorted(reference.pairs) != wanted:
-            missing = sorted(set(wanted) ^ set(reference.pairs))[0]
+    def _check_reference(self, reference: Reference, counts: dict[int, int]) -> None:
+        wanted = range(2, self.schedule.states + 1)
+        if sorted(reference.pairs) != list(wanted):
+            missing = min(set(wanted) ^ set(reference.pairs))
             raise TransilError(
                 f"bank, reference '{reference.name}': state {missing} does not belong or is "
                 f"missing; the schedule ({self.schedule}) asks for states 2 to {wanted[-1]}"
             )
         for state, pairs in reference.pairs.items():
-            count = self.correction.fitted(state)
-            if len(pairs) != count:
+            if state not in counts:
+                counts[state] = self.correction.fitted(state)
+            if len(pairs) != counts[state]:
                 raise TransilError(
                     f"bank, reference '{reference.name}', state {state}: {len(pairs)} pairs, but "
-                    f"'{self.correction.name}' has {count}"
+                    f"'{self.correction.name}' has {counts[state]}"
                 )
 
     def _check_transfer(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from transil.errors import TransilError
 from transil.schedule import Schedule
 
 FORMAT, VERSION = "transil-bank", 1
+LARGEST = 1e100  # of any number: its square is still one, too
 
 
 def bank_to_json(bank: Bank) -> dict[str, Any]:
@@ -179,7 +181,7 @@ def _choice(data: _Object) -> Mapping[int, str]:
 
 
 def _state(key: str, where: str) -> int:
-    if not (key.isascii() and key.isdecimal()) or str(int(key)) != key:
+    if not re.fullmatch(r"[1-9][0-9]{0,7}", key):
         raise TransilError(f"{where}: '{key[:20]}' is not the number of a state")
     return int(key)
 
@@ -187,7 +189,7 @@ def _state(key: str, where: str) -> int:
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return -1e300 < value < 1e300  # whole numbers in JSON have no bound, floats do
+    return -LARGEST < value < LARGEST
 
 
 def _short(value: Any) -> str:

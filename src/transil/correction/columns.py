@@ -30,7 +30,7 @@ def state_of(scores: Any, schedule: Schedule, where: str = "scores") -> int:
     if not readable(scores) or 0 in scores.shape:
         return state
     rows = scores.reshape(-1, scores.shape[-1])
-    if float(rows[0, -1]) != -math.inf:  # spares files larger than memory
+    if rows[0, -1].item() != -math.inf:  # spares files larger than memory
         return state
     likely = state
     while likely and bool((rows[:, schedule.group_columns(likely)] == -math.inf).all()):

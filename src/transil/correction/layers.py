@@ -16,7 +16,6 @@ fitted pair group k follows; a row of zeros leaves group k as it is, (1, 0).
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -176,7 +175,7 @@ class BiC(Correction):
     summary = "one pair for the newest group (Eq. 1)"
 
     def design(self, state: int) -> Float64Array:
-        return np.eye(state)[:, -1:]
+        return np.eye(state, 1, 1 - state)
 
 
 class BiCPast(Correction):
@@ -189,7 +188,7 @@ class BiCPast(Correction):
     summary = "one pair for all past groups together"
 
     def design(self, state: int) -> Float64Array:
-        return 1.0 - np.eye(state)[:, -1:]
+        return 1.0 - np.eye(state, 1, 1 - state)
 
 
 class BiCAll(BiC):
@@ -246,8 +245,10 @@ def correct_groups(
         return cast(Scores, affine(scores, scale, shift, centred))
     array = cast(FloatArray, scores)
     work = np.promote_types(array.dtype, np.float32)
-    by_column = [np.asarray(v, dtype=work)[column_group] for v in (alpha, beta)]
-    return cast(Scores, _affine_in_blocks(array, by_column[0], by_column[1], out, centred))
+    # What overflows becomes infinite, which those who look at the result tell.
+    with np.errstate(over="ignore", invalid="ignore"):
+        by_column = [np.asarray(v, dtype=work)[column_group] for v in (alpha, beta)]
+        return cast(Scores, _affine_in_blocks(array, by_column[0], by_column[1], out, centred))
 
 
 def _affine_in_blocks(
@@ -272,8 +273,7 @@ def _affine_in_blocks(
         work = target if target.dtype == scale.dtype else buffer[: len(block)]
         mean = _row_means(block, scale.dtype) if centred else None
         masked = np.isneginf(block) if turned else None
-        with np.errstate(invalid="ignore") if turned else contextlib.nullcontext():
-            np.multiply(block, scale, out=work)
+        np.multiply(block, scale, out=work)
         np.add(work, shift, out=work)
         if mean is not None:
             work += mean * (1.0 - scale)

@@ -27,7 +27,7 @@ SUFFICIENT = 1e-4
 # Differences of the objective below this (relative) are rounding, not progress.
 ROUNDING = 1e-13
 # A start is sought on every so-manieth row, if that leaves so many rows for each parameter.
-PART, ENOUGH = 8, 10
+PART, ENOUGH = 8, 3
 
 
 @dataclass(frozen=True)

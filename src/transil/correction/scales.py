@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import FloatArray, is_torch, readable, to_numpy
+from transil.arrays import FloatArray, check_scores, is_torch, readable, to_numpy
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.scores import ScoreStore
 
@@ -143,11 +143,13 @@ def score_scale(scores: FloatArray) -> float:
     """
     rows = max(1, BLOCK // scores.shape[1])
     parts = (scores[start : start + rows] for start in range(0, len(scores), rows))
-    return float(np.concatenate([np.std(p, axis=1, dtype=np.float64) for p in parts]).mean())
+    with np.errstate(over="ignore", invalid="ignore"):  # huge scores have no finite scale
+        return float(np.concatenate([np.std(p, axis=1, dtype=np.float64) for p in parts]).mean())
 
 
 def measured_scale(scores: Any) -> float:
     """`score_scale` of scores (..., columns) of any kind; of some of them where there are many."""
+    check_scores(scores)
     rows = scores.reshape(-1, scores.shape[-1])
     if len(rows) < FEWEST_ROWS:
         raise TransilError(

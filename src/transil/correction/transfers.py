@@ -62,8 +62,7 @@ def transfer(
     if target is not None and how != "oracle":
         raise TransilError(f"transfer: a target is given, but '{how}' does not look at it")
     if how == "single" and reference is None:
-        names = ", ".join(r.name for r in bank.references)
-        raise TransilError(f"transfer: 'single' needs the name of a reference ({names})")
+        raise TransilError(f"transfer: 'single' needs the name of a reference ({bank.names()})")
     if how in ("mean", "median") and not isinstance(banks, Bank):  # else `fit` has looked
         check_scales(bank.references)
     if how == "oracle":

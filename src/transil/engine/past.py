@@ -105,6 +105,7 @@ def find_past(config: RunConfig, folder: RunFolder) -> Past | None:
             "start that training again, which adds it"
         )
     finished = schedule.check_state(finished)
+    Checkpoint.load(other.state_path(finished))  # a damaged one is told before anything is begun
     names = known.class_names[: schedule.seen[finished - 1]]
     return Past(schedule.sizes[:finished], names, known.colours)
 

@@ -28,8 +28,8 @@ from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 SPLITS = {"val": "val", "tst": "test"}
-SCORES = re.compile(r"logits_(val|tst)_(\d+)_(\d+)\.ckpt")
-MODEL = re.compile(r"bic_model_(\d+)\.ckpt")
+SCORES = re.compile(r"logits_(val|tst)_([0-9]+)_([0-9]+)\.ckpt")
+MODEL = re.compile(r"bic_model_([0-9]+)\.ckpt")
 
 
 def import_scores(
@@ -129,7 +129,7 @@ def _read_state(folder: Path, split: str, t: int) -> tuple[NDArray[Any], NDArray
 
 
 def _checked_rank(path: Path, rank: int) -> NDArray[Any]:
-    array = to_numpy(load_tensor(path))
+    array = to_numpy(load_tensor(path), str(path))
     if array.ndim != rank:
         raise TransilError(f"{path}: expected {rank} dimension(s), found shape {array.shape}")
     return array
@@ -168,8 +168,8 @@ def _read_pairs(path: Path, groups: int, wanted: int) -> Pairs:
     alpha, beta = [], []
     try:
         for k in range(groups):
-            alpha.append(float(state[f"bias_layers.{k}.alpha"]))
-            beta.append(float(state[f"bias_layers.{k}.beta"]))
+            alpha.append(float(to_numpy(state[f"bias_layers.{k}.alpha"]).item()))
+            beta.append(float(to_numpy(state[f"bias_layers.{k}.beta"]).item()))
     except (KeyError, TypeError, ValueError, RuntimeError):
         raise TransilError(
             f"{path}: expected 'bias_layers.{len(beta)}.alpha' and '.beta' with one number each; "

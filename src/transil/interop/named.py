@@ -10,9 +10,9 @@ import numpy as np
 
 from transil.arrays import is_torch
 from transil.errors import TransilError, reason
-from transil.files import told
+from transil.files import check_regular
 from transil.interop.numpy_files import load_archive, load_array
-from transil.interop.torch_files import load_safely
+from transil.interop.torch_files import checked_tensor, load_safely
 from transil.registry import nearest
 
 TORCH = (".pt", ".pth", ".ckpt")
@@ -23,7 +23,11 @@ def load_named(path: Path, key: str | None = None) -> Any:
     """The array or tensor that `key` names; without it the only one that the file holds."""
     if path.suffix not in ARRAYS:
         raise TransilError(f"{path}: unknown kind of file; give {', '.join(ARRAYS)}")
-    found = _read(path)
+    scores = _picked(path, _read(path), key)
+    return checked_tensor(scores, str(path)) if is_torch(scores) else scores
+
+
+def _picked(path: Path, found: Any, key: str | None) -> Any:
     if not isinstance(found, Mapping):
         if key is not None:
             raise TransilError(f"{path}: it holds one array, without a name; leave out --key {key}")
@@ -54,16 +58,13 @@ def _read(path: Path) -> Any:
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    with told(f"cannot read {path}"):
-        try:
-            tensors: dict[str, Any] = load_file(path)
-        except SafetensorError as error:
-            raise TransilError(
-                f"{path}: cut short or no safetensors file ({reason(error)})"
-            ) from None
+    check_regular(path)
+    try:
+        tensors: dict[str, Any] = load_file(path)
+    except Exception as error:  # the library has its own, torch others for types that it lacks
+        raise TransilError(f"{path}: cut short or no safetensors file ({reason(error)})") from None
     return tensors
 
 
@@ -71,12 +72,18 @@ def _told(found: Mapping[str, Any]) -> str:
     """Which arrays there are, and what to do."""
     if not found:
         return "it holds no arrays; give one of scores (rows, columns)"
-    shapes = {name: " x ".join(map(str, array.shape)) for name, array in found.items()}
+    shapes = {name: _shape(array) for name, array in found.items()}
     shown = [f"{name} ({shape or 'a number'})" for name, shape in shapes.items()]
     shown = [*shown[:8], "..."] if len(shown) > 8 else shown
     tables = [name for name, array in found.items() if array.ndim == 2 and _is_floating(array)]
     likely = tables[0] if tables else "NAME"
     return f"it holds {', '.join(shown)}; say which are the scores: --key {likely}"
+
+
+def _shape(array: Any) -> str:
+    if is_torch(array) and array.is_nested:
+        return "nested"
+    return " x ".join(map(str, array.shape))
 
 
 def _is_floating(array: Any) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,13 @@ from numpy.typing import NDArray
 
 from transil.arrays import is_torch, to_numpy
 from transil.errors import TransilError, reason
-from transil.files import told
-from transil.interop.torch_files import load_safely, load_tensor
-from transil.schedule import Schedule
+from transil.files import open_regular, told
+from transil.interop.torch_files import checked_tensor, load_safely, load_tensor
+from transil.interop.zips import check_unpacked
+from transil.schedule import Schedule, read_whole
 from transil.scores import ScoreStore
 
-ARRAY = re.compile(r"(scores|labels)_([A-Za-z0-9_]+)_(\d+)")
+ARRAY = re.compile(r"(scores|labels)_([A-Za-z0-9_]+)_([0-9]+)")
 MAGIC = b"\x93NUMPY"
 TENSORS = (".pt", ".pth")
 
@@ -44,7 +47,7 @@ def import_scores(
     arrays: dict[tuple[str, str, int], NDArray[Any]] = {}
     for name, array in _arrays(source).items():
         if match := ARRAY.fullmatch(name):
-            key = (match[1], match[2], int(match[3]))
+            key = (match[1], match[2], read_whole(match[3], f"{source}: {name[:40]}"))
             if key in arrays:
                 raise TransilError(f"{source}: {name} is there twice, with and without zeros")
             arrays[key] = array
@@ -69,31 +72,40 @@ def import_scores(
 
 def load_array(path: str | os.PathLike[str]) -> NDArray[Any]:
     """One .npy file, memory-mapped; files with Python objects are refused, never unpickled."""
-    with told(f"cannot read {path}"):
-        with open(path, "rb") as file:
-            magic = file.read(len(MAGIC))
-        if magic != MAGIC:
-            raise TransilError(f"{path}: not a plain .npy file")
-        try:
-            return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-        except (ValueError, EOFError) as error:
-            raise TransilError(f"{path}: not a plain .npy file ({reason(error)})") from None
+    with open_regular(path) as file, told(f"cannot read {path}"):
+        magic = file.read(len(MAGIC))
+    if magic != MAGIC:
+        raise TransilError(f"{path}: not a plain .npy file")
+    with _errors(f"{path}: not a plain .npy file"), told(f"cannot read {path}"):
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def load_archive(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz file, read without unpickling anything."""
-    with told(f"cannot read {path}"), open(path, "rb") as file:
+    """All arrays of an .npz file, read without unpickling anything; what else is in it is left out."""
+    with open_regular(path) as file, told(f"cannot read {path}"):
         if not zipfile.is_zipfile(file):
             raise TransilError(
                 f"{path}: not an .npz file; scores are read from one, or from a folder of files "
                 "scores_SPLIT_STATE.npy (or .pt) and labels_SPLIT_STATE.npy"
             )
-        file.seek(0)
-        try:
+        with _errors(f"{path}: a damaged .npz file"):
+            check_unpacked(file, str(path))
             with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except Exception as error:  # zlib, zipfile and NumPy each have their own
-            raise TransilError(f"{path}: a damaged .npz file ({reason(error)})") from None
+                members = {name: archive[name] for name in archive.files}
+    return {name: found for name, found in members.items() if isinstance(found, np.ndarray)}
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """Whatever NumPy, zipfile and zlib raise for a file that is foreign or crafted, in one line."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", UserWarning)  # of files of Python 2
+            yield
+    except (OSError, TransilError):
+        raise
+    except Exception as error:
+        raise TransilError(f"{what} ({reason(error)})") from None
 
 
 def is_ours(source: Path) -> bool:
@@ -121,13 +133,16 @@ def _arrays(source: Path) -> dict[str, NDArray[Any]]:
             if not is_torch(found[name]):
                 kind = type(found[name]).__name__
                 raise TransilError(f"{source}: {name} is a {kind}; expected a tensor")
-        return {name: to_numpy(found[name]) for name in names}
+        where = {name: f"{source}: {name}" for name in names}
+        return {
+            name: to_numpy(checked_tensor(found[name], where[name]), where[name]) for name in names
+        }
     arrays: dict[str, NDArray[Any]] = {}
     for file in _files(source):
         if file.stem in arrays:
             raise TransilError(f"{source}: {file.stem} is there twice, as .npy and as a tensor")
         tensor = file.suffix in TENSORS
-        arrays[file.stem] = to_numpy(load_tensor(file)) if tensor else load_array(file)
+        arrays[file.stem] = to_numpy(load_tensor(file), str(file)) if tensor else load_array(file)
     return arrays
 
 
@@ -151,11 +166,13 @@ def _schedule_from_columns(
         raise TransilError(
             f"{source}: there are scores of state {min(columns)}; states count from 1"
         )
-    counts = [columns.get(state, 0) for state in range(1, max(columns) + 1)]
-    sizes = np.diff([0, *counts])
-    if 0 in counts or (sizes < 1).any():
+    found = sorted(columns)
+    sizes = np.diff([0, *(columns[state] for state in found)])
+    if found != list(range(1, len(found) + 1)) or (sizes < 1).any():
+        counts = ", ".join(f"{columns[state]} in state {state}" for state in found)
         raise TransilError(
-            f"{source}: the group sizes cannot be read off the column counts {counts} of the "
-            "states 1, 2, ...; give them with --schedule"
+            f"{source}: the group sizes cannot be read off the column counts ({counts}): states "
+            "are 1, 2, ..., each with more columns than the one before; give the sizes with "
+            "--schedule"
         )
     return Schedule.from_sizes(sizes.tolist())

@@ -19,8 +19,9 @@ from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
 from transil.interop.named import ARRAYS, TORCH, load_named
-from transil.interop.tables import TABLES, check_table, read_table, write_table
+from transil.interop.tables import TABLES, check_guess, check_table, read_table, write_table
 from transil.schedule import IntArray
+from transil.store_files import DTYPES
 
 WRITTEN = (".npy", *TORCH)
 SOME_ROWS = 1024  # tell the state of scores that may be larger than memory
@@ -62,7 +63,7 @@ def correct_file(
         raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
     scores = load_named(source, key)
     if target.suffix == ".npy":
-        scores = _as_array(scores)
+        scores = _as_array(scores, source)
     how = how.of(scores, source)
     if target.suffix == ".npy":
         bank.check_kind(scores, str(source))
@@ -117,14 +118,14 @@ def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = No
 
 def read_scores(source: str | os.PathLike[str], key: str | None = None) -> FloatArray:
     """The scores of a file of arrays; those of a `.npy` file are a memory map."""
-    scores = _as_array(load_named(Path(source), key))
+    scores = _as_array(load_named(Path(source), key), source)
     check_scores(scores, str(source))
     return scores
 
 
-def _as_array(scores: Any) -> FloatArray:
+def _as_array(scores: Any, source: str | os.PathLike[str]) -> FloatArray:
     """A tensor as an array; an array as it is, which may be a map of more than fits in memory."""
-    return to_numpy(scores) if is_torch(scores) else scores
+    return to_numpy(scores, str(source)) if is_torch(scores) else scores
 
 
 def _like(how: _How, scores: FloatArray, source: Path) -> Bank:
@@ -140,6 +141,8 @@ def _correct_table(
     table, schedule = read_table(source, keep, key), how.bank.schedule
     sizes = schedule.seen if how.state is None else [schedule.columns(how.state)]
     check_table(table, source, sizes)
+    if how.state is None:
+        check_guess(table, source, keep)
     scores = table.scores
     how = how.of(scores, source)
     try:
@@ -154,6 +157,10 @@ def _correct_table(
 def _save_tensor(source: Path, target: Path, scores: Any, how: _How) -> None:
     import torch
 
+    if not is_torch(scores) and scores.dtype.name not in DTYPES:
+        raise TransilError(
+            f"{source}: scores of type {scores.dtype}; torch has {', '.join(DTYPES)}"
+        )
     tensor = scores if is_torch(scores) else torch.from_numpy(to_numpy(scores).copy())
     check_finite(to_numpy(tensor), f"{source}, state {how.state}")
     corrected = how.correct(tensor)
@@ -168,8 +175,6 @@ def _write_npy(
     bank, state, places = how.bank, how.known_state, how.places(scores)
     if how.rescale:
         bank = _like(how, scores, source)
-    elif (some := some_rows(scores)) is not None:
-        bank.check_scale(reordered(some, places), state)
     pairs = bank.applied(state)
     back = None if places is None else backwards(places)
     rows = max(1, BLOCK // scores.shape[1])
@@ -190,3 +195,5 @@ def _write_npy(
                 check_finite(out, f"{target}, corrected to {out.dtype}", first_row=start)
             file.write(out.data)
             progress(min(1.0, (start + rows) / len(scores)))
+    if not how.rescale and (some := some_rows(scores)) is not None:
+        bank.check_scale(reordered(some, places), state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,10 +13,11 @@ import numpy as np
 
 from transil.arrays import FloatArray, check_finite
 from transil.errors import TransilError, missing, reason
-from transil.files import atomic_file, told
+from transil.files import atomic_file, check_regular, open_regular, told
 from transil.registry import nearest
 
 TABLES = (".csv", ".tsv", ".parquet")
+LONGEST = 1 << 20  # bytes of a line that are looked at to tell what separates cells
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def read_table(path: Path, keep: Sequence[str] = (), key: str | None = None) -> 
     Or they are the lists of the column that `key` names. A column without a name, as the index
     that pandas writes, is kept as well. The columns of a table without a header are called 1, 2, ...
     """
+    check_regular(path)
     with _errors(path):
         table = _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
     names = table.data.column_names
@@ -124,6 +126,24 @@ def check_table(table: Table, path: Path, sizes: Sequence[int]) -> None:
             "that are no scores with --keep; a score has a decimal point, and no cell may be empty"
         )
     check_finite(table.scores, str(path))
+
+
+def check_guess(table: Table, path: Path, keep: Sequence[str]) -> None:
+    """An error where the number of scores tells no state: a column that is none may be a damaged one."""
+    if table.listed:
+        return
+    names = table.data.column_names
+    others = [
+        name
+        for i, name in enumerate(names)
+        if i not in set(table.columns) and name not in {*keep, ""}
+    ]
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise TransilError(
+            f"{path}: not all columns are scores ({', '.join(map(repr, others[:3]))}{more}), so their "
+            f"number does not tell the state; give it (--state), or name what is no score (--keep)"
+        )
 
 
 def _read_parquet(path: Path) -> Table:
@@ -189,17 +209,17 @@ def _to_lists(scores: FloatArray, kind: Any) -> Any:
 def _read_text(path: Path) -> Table:
     """All cells as text first: what is no score is to be written as it was read."""
     arrow = _arrow()
-    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
-        lines = [line for _, line in zip(range(2), file, strict=False)]
-    delimiter = "\t" if path.suffix == ".tsv" else _delimiter(lines)
-    width = len(next(csv.reader(lines[:1], delimiter=delimiter), []))
-    text = {f"f{i}": arrow.string() for i in range(width)}
-    data = arrow.csv.read_csv(
-        path,
+    with open_regular(path) as file:
+        lines = [file.readline(LONGEST).decode("utf-8-sig", "replace") for _ in range(2)]
+    delimiter = "\t" if path.suffix == ".tsv" else _delimiter([line for line in lines if line])
+    read, parse = (
         arrow.csv.ReadOptions(autogenerate_column_names=True),
         arrow.csv.ParseOptions(delimiter=delimiter),
-        arrow.csv.ConvertOptions(column_types=text, strings_can_be_null=False),
     )
+    with arrow.csv.open_csv(path, read, parse) as beginning:
+        text = {name: arrow.string() for name in beginning.schema.names}
+    convert = arrow.csv.ConvertOptions(column_types=text, strings_can_be_null=False)
+    data = arrow.csv.read_csv(path, read, parse, convert)
     first = [str(data.column(i)[0]).lstrip("\ufeff") for i in range(data.num_columns)]
     below = data.slice(1) if data.num_rows > 1 else data
     columns = [i for i in range(data.num_columns) if _numbers(below.column(i)) is not None]
@@ -212,8 +232,9 @@ def _read_text(path: Path) -> Table:
 def _delimiter(lines: Sequence[str]) -> str:
     """What separates cells: of those that split both first lines alike, the most unusual in a text."""
     for delimiter in "\t;,":
-        counts = {len(next(csv.reader([line], delimiter=delimiter), [])) for line in lines}
-        if len(counts) == 1 and counts.pop() > 1:
+        quoted = re.compile(rf'(?:^|(?<={delimiter}))"(?:[^"]|"")*(?:"|$)')
+        counts = {quoted.sub("", line).count(delimiter) for line in lines}
+        if len(counts) == 1 and counts.pop() > 0:
             return delimiter
     return ","
 

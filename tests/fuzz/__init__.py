@@ -1,0 +1,1 @@
+"""Hostile and broken input for every command: see SECURITY.md for what is promised."""

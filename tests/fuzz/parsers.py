@@ -1,0 +1,153 @@
+"""The readers of files, each as a function of bytes from which only TransilError may leave.
+
+They are called by `guided.py`, which looks for inputs that reach new code, and with the inputs in
+`corpus/` by every run of the tests. Each imports what it needs when it is first called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def check(name: str, raw: bytes) -> None:
+    """Read bytes as that kind of file: whatever leaves, but for TransilError, is a finding."""
+    from transil.errors import TransilError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(TransilError):
+            PARSERS[name](raw)
+
+
+@cache
+def _folder(name: str) -> Path:
+    """A folder in memory, if there is one, for the file that is read."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix=f"transil-{name}-", dir=memory))
+
+
+def _file(name: str, raw: bytes) -> Path:
+    path = _folder(name.split(".")[0]) / name
+    path.write_bytes(raw)
+    return path
+
+
+def read_bank(raw: bytes) -> None:
+    from transil import load_bank
+    from transil.correction.bank_json import bank_to_json
+
+    bank = load_bank(_file("bank.json", raw))
+    bank_to_json(bank)
+    for state in range(1, min(bank.schedule.states, 20) + 1):
+        bank.applied(state)
+
+
+def read_store(raw: bytes) -> None:
+    from transil import ScoreStore
+
+    store = ScoreStore.open(_file("store.json", raw).parent)
+    for split, state in store:
+        store.has(split, state)
+    store.fingerprint()
+
+
+def read_tensors(raw: bytes) -> None:
+    """A data file of a store, with a manifest that agrees with it."""
+    from transil.schedule import Schedule
+    from transil.store_files import FileEntry, checked_scores, read_data
+
+    path = _file("tensors.safetensors", raw)
+    checksum = hashlib.sha256(raw).hexdigest()
+    entry = FileEntry(path.name, 2, 4, "float32", len(raw), checksum)
+    scores, labels = read_data(path, entry)
+    checked_scores(scores, labels, Schedule.from_sizes([2, 2]), 2, "test")
+
+
+def read_results(raw: bytes) -> None:
+    from transil.experiment.results import Results
+
+    folder = _file("results.json", raw).parent
+    Results.load(folder).seen_from(folder, "elsewhere")
+
+
+def read_recipe(raw: bytes) -> None:
+    from transil.experiment.recipe import load_experiment
+
+    load_experiment(str(_file("recipe.yaml", raw)))
+
+
+def read_config(raw: bytes) -> None:
+    """The settings of a training."""
+    from transil.engine.recipes import resolve
+
+    resolve(recipe=str(_file("config.yaml", raw))).to_dict()
+
+
+def read_list(raw: bytes) -> None:
+    from transil.data.sources.lists import ListSource
+
+    source = ListSource(_file("train.lst", raw).parent)
+    source.path("train", 0)
+    source.where("train", 0)
+
+
+def read_pickle(raw: bytes) -> None:
+    """A file of CIFAR-100: the first byte says which of the three."""
+    from transil.data.sources.cifar import CifarSource
+
+    folder = _folder("pickle")
+    good = _cifar()
+    for name, content in good.items():
+        (folder / name).write_bytes(content)
+    name = list(good)[(raw[0] if raw else 0) % len(good)]
+    (folder / name).write_bytes(raw[1:])
+    source = CifarSource(folder)
+    for split in source.labels:
+        for _ in source.blocks(split):
+            pass
+    ",".join(source.class_names).encode(errors="replace")
+
+
+@cache
+def _cifar() -> dict[str, bytes]:
+    import numpy as np
+
+    images = {b"data": np.zeros((2, 3072), np.uint8), b"fine_labels": [0, 1]}
+    names = {b"fine_label_names": [b"a", b"b"]}
+    return {
+        "meta": pickle.dumps(names, 2),
+        "train": pickle.dumps(images, 2),
+        "test": pickle.dumps(images, 2),
+    }
+
+
+def read_table(raw: bytes) -> None:
+    from transil.interop.tables import check_table, read_table
+
+    path = _file("table.csv", raw)
+    table = read_table(path)
+    check_table(table, path, [2, 3, 4])
+    table.with_scores(table.scores)
+
+
+PARSERS: dict[str, Callable[[bytes], None]] = {
+    "bank": read_bank,
+    "store": read_store,
+    "tensors": read_tensors,
+    "results": read_results,
+    "recipe": read_recipe,
+    "config": read_config,
+    "list": read_list,
+    "pickle": read_pickle,
+    "table": read_table,
+}

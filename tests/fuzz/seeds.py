@@ -1,0 +1,198 @@
+"""One small, valid file or folder of every format that a command reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+import image_files
+from report_results import made_up
+from support import run_here
+from test_interop import (
+    _numpy_arrays,
+    write_numpy_folder,
+    write_released_bank,
+    write_released_layout,
+)
+from transil import fit
+from transil.data.cache import cached_images, convert
+from transil.data.sources.folder import FolderSource
+from transil.experiment.plan import make_plan
+from transil.experiment.recipe import load_experiment
+from transil.experiment.running import local_executor, run_experiment
+from transil.synthetic import biased_scores
+
+SCHEDULE = "4,2,2"
+DATA = "formula:strokes?classes=4&train=20&test=4&size=16"
+
+TRAINING = """\
+# A training of a second.
+method: ft
+data: {path: "formula:strokes?classes=4&train=20&test=4&size=16", states: 2, order: "seed:0"}
+net: {body: convnet}
+train:
+  epochs: 1
+  batch_size: 8
+  lr: 0.1
+  momentum: 0.9
+  schedule: milestones
+  drops: [0.5]
+  augment: crop-flip
+seed: 0
+engine: {device: cpu, threads: 1}
+"""
+
+EXPERIMENT = """\
+references: [radial]
+targets: [strokes]
+methods: [lwf]
+states: [2]
+corrections: [adbic]
+solvers: [newton]
+transfer: [mean]
+kind: tiny
+sets:
+  radial: {path: "formula:radial?classes=4&train=20&test=4&size=16"}
+  strokes: {path: "formula:strokes?classes=4&train=20&test=4&size=16"}
+fit_on: [val]
+seeds: [0]
+train: {epochs: 1}
+resamples: 100
+limits:
+  - Made for tests.
+"""
+
+
+def build(folder: Path) -> Path:
+    """All seeds, once; `folder` must not be there."""
+    torch.set_num_threads(1)
+    making = folder.with_name(folder.name + ".making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSIL_CACHE", str(making / "decoded"))
+        _scores(making)
+        _images(making)
+        _trainings(making)
+    os.rename(making, folder)
+    return folder
+
+
+def _scores(folder: Path) -> None:
+    store, second, third = (
+        biased_scores(SCHEDULE, seed=seed, images_per_class=8, dataset=name)
+        for seed, name in enumerate(("one", "two", "three"), start=1)
+    )
+    store.save(folder / "store")
+    second.save(folder / "store2")
+    fit(store).save(folder / "bank.json")
+    fit([second, third]).save(folder / "both.json")
+    fit(biased_scores("2,2", images_per_class=8)).save(folder / "pair.json")
+    write_numpy_folder(store, folder / "numpy")
+    write_released_layout(
+        biased_scores(SCHEDULE, seed=1, images_per_class=8, splits=("val",)), folder / "dkt"
+    )
+    write_released_bank(folder / "released", 3)
+    arrays: dict[str, Any] = _numpy_arrays(store)
+    np.savez(folder / "arrays.npz", **arrays)
+    torch.save(
+        {name: torch.from_numpy(np.array(a)) for name, a in arrays.items()}, folder / "arrays.pt"
+    )
+    scores = np.array(store.get("test", 3).scores, dtype=np.float32)
+    np.save(folder / "scores.npy", scores)
+    np.savez(folder / "scores.npz", scores=scores)
+    torch.save(torch.from_numpy(scores), folder / "scores.pt")
+    save_file({"scores": scores}, folder / "scores.safetensors")
+    names = [f"class{i}" for i in range(scores.shape[1])]
+    for name, delimiter in (("scores.csv", ","), ("scores.tsv", "\t")):
+        with open(folder / name, "w", newline="") as file:
+            rows = csv.writer(file, delimiter=delimiter)
+            rows.writerow(["image", *names])
+            rows.writerows([f"{i}.png", *map(repr, r)] for i, r in enumerate(scores.tolist()))
+    _parquet(folder, scores, names)
+    (folder / "order.json").write_text(json.dumps([2, 0, 1, 3, 5, 4, 7, 6]))
+    (folder / "small.json").write_text(json.dumps([[1], [0]]))
+    (folder / "schedule.json").write_text(json.dumps([[0, 1, 2, 3], [4, 5], [6, 7]]))
+
+
+def _parquet(folder: Path, scores: Any, names: list[str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wide = {"image": [f"{i}.png" for i in range(len(scores))]}
+    wide |= {name: scores[:, i] for i, name in enumerate(names)}
+    pq.write_table(pa.table(wide), folder / "scores.parquet")
+    pq.write_table(
+        pa.table({"image": wide["image"], "logits": scores.tolist()}), folder / "listed.parquet"
+    )
+
+
+def _images(folder: Path) -> None:
+    image_files.make_folder(folder / "images", classes=2)
+    image_files.picture(5).save(folder / "photo.png")
+    image_files.make_parquet(folder / "shards", shards=1)
+    image_files.make_cifar(folder / "cifar", 10, "python")
+    image_files.make_cifar(folder / "cifar-100", 100, "python")
+    image_files.make_cifar(folder / "binary", 100, "binary")
+    os.rename(image_files.make_archive(folder / "cifar-100"), folder / "cifar-100.tar.gz")
+    shutil.rmtree(folder / "cifar-100")
+    pixels = np.random.default_rng(3).integers(0, 256, (8, 8, 8, 3), dtype=np.uint8)
+    labels = np.arange(8) % 2
+    np.savez(
+        folder / "images.npz",
+        x_train=pixels,
+        y_train=labels,
+        x_test=pixels[::-1] // 2,
+        y_test=labels,
+        class_names=np.array(["cat", "dog"]),
+    )
+    lists = {
+        split: sorted((folder / "images" / split).rglob("*.png")) for split in ("train", "test")
+    }
+    shutil.copytree(folder / "images", folder / "lists")
+    for split, paths in lists.items():
+        lines = [
+            f"{p.relative_to(folder / 'images')} {int(p.parent.name == 'class1')}" for p in paths
+        ]
+        (folder / "lists" / f"{split}.lst").write_text("\n".join(lines) + "\n")
+    source = FolderSource(folder / "images")
+    convert(source, folder / "converted", size=8, rule="crop")
+    cached_images(source, size=8, rule="crop", cache_dir=folder / "kept")
+
+
+def _trainings(folder: Path) -> None:
+    (folder / "training.yaml").write_text(TRAINING)
+    (folder / "experiment.yaml").write_text(EXPERIMENT)
+    made = made_up(targets=("strokes",), methods=("lwf",), states=(2,), name="tried")
+    (folder / "results").mkdir()
+    made.save(folder / "results")
+    (folder / "results" / "reading.md").write_text(
+        "## What it says\n\n- *little*, [here](x.html)\n"
+    )
+    done = run_here(
+        "train",
+        "--data",
+        DATA,
+        "--recipe",
+        "ft-tiny",
+        "--states",
+        "2",
+        "--device",
+        "cpu",
+        "-o",
+        "run",
+        "train.epochs=1",
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    experiment = load_experiment(str(folder / "experiment.yaml"))
+    run_experiment(make_plan(experiment, folder / "done"), execute=local_executor(0), processes=1)
