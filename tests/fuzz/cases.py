@@ -63,6 +63,8 @@ class Target:
 def _spoil(pattern: str, way: Mutation) -> Spoil:
     def spoil(folder: Path, random: Random) -> None:
         found = sorted(folder.glob(pattern))
+        if way not in (mutate.place, mutate.neighbours):
+            found = [path for path in found if path.is_file()]
         way(random.choice(found), random)
 
     return spoil
