@@ -283,13 +283,15 @@ def test_memory_of_a_large_folder_grows_slowly(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             for i in range(count // 4):
                 (folder / f"a_rather_long_file_name_{i:08d}.png").touch()
-        FolderSource(root).stamp()  # Python's own table of names may grow: not counted
-        tracemalloc.start()
-        source = FolderSource(root)
-        source.stamp()
-        costs[count] = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert len(source.labels["train"]) == count
+        peaks = []
+        for _ in range(3):  # Python's own table of names may grow in one of them: not counted
+            tracemalloc.start()
+            source = FolderSource(root)
+            source.stamp()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            assert len(source.labels["train"]) == count
+        costs[count] = min(peaks)
     per_file = (costs[6_000] - costs[2_000]) / 4_000
     assert per_file < 300  # bytes at the peak (105 measured): 0.3 GB for a million
 
