@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -85,9 +86,7 @@ def _told(words: list[str]) -> int:
     usage_error: Any = typer.BadParameter.__bases__[0]
     try:
         _check_words(words)
-        result: Any = typer.main.get_command(app).main(
-            words, prog_name="transil", standalone_mode=False
-        )
+        result: Any = _command().main(words, prog_name="transil", standalone_mode=False)
         if result == 130:  # newer versions of typer turn Ctrl-C into this
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -109,6 +108,12 @@ def _told(words: list[str]) -> int:
         return _stopped("terminated", 143)
     except Exception as error:
         return _fail(unforeseen(error, words), 70)
+
+
+@cache
+def _command() -> Any:
+    """The commands, put together once: that takes longer than many of them."""
+    return typer.main.get_command(app)
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from transil.engine.lanes import Lane
 from transil.engine.run_folder import RunFolder
 from transil.engine.session import Progress
 from transil.engine.training import training
-from transil.errors import TransilError, reason
+from transil.errors import TransilError
 from transil.experiment.children import die_with, spared
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
@@ -90,7 +90,7 @@ def work(
                     going = lane.go_on()
                 except Exception as error:  # of this run alone
                     del lanes[lane]
-                    told = reason(error) if isinstance(error, TransilError) else unforeseen(error)
+                    told = str(error) if isinstance(error, TransilError) else unforeseen(error)
                     say("failed", task.name, told)
                     continue
                 if not going:
