@@ -25,9 +25,6 @@ Block: TypeAlias = Sequence[Item] | Pixels
 BLOCK = 1024
 # Labels beyond this are a mistake, or made to exhaust memory.
 MOST_CLASSES = 1_000_000
-# What packed files may unpack to: this many bytes, or so many times their own.
-MOST_UNPACKED = 1 << 29
-MOST_RATIO = 100
 # Files up to this size are hashed whole.
 WHOLE_BYTES = 1 << 29
 EDGE_BYTES = 1 << 20
@@ -133,16 +130,6 @@ def names_for(labels: Mapping[str, IntArray]) -> tuple[str, ...]:
 def as_text(name: str) -> str:
     """A name as text that can be written; bytes of file names that are none become '?'."""
     return name.encode(errors="replace").decode()
-
-
-def check_unpacked(path: Path, unpacked: int) -> None:
-    """An error where a packed file would fill the memory; `unpacked` is what it says of itself."""
-    most = max(MOST_UNPACKED, MOST_RATIO * path.stat().st_size)
-    if unpacked > most:
-        raise TransilError(
-            f"{path}: unpacks to {unpacked >> 20:,} MiB, {MOST_RATIO} times its own size or more; "
-            "images are never packed so well"
-        )
 
 
 def blocks_of(items: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Zip archives (.npz, torch's .pt) that are small on disk and would fill the memory."""
+"""Files that are small on disk and would fill the memory: archives (.npz, torch's .pt), Parquet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import IO
 
 from transil.errors import TransilError
 
-# Scores hardly shrink, and labels are few; what zip makes of zeros is a thousandth of them.
+# Scores and images hardly shrink, and labels are few; what zip makes of zeros is a thousandth of them.
 ANY_SIZE, MOST_TIMES = 256 << 20, 100
 
 
@@ -25,5 +25,5 @@ def check_growth(unpacked: int, stored: int, where: str) -> None:
     if unpacked > max(ANY_SIZE, MOST_TIMES * stored):
         raise TransilError(
             f"{where}: {stored:,} bytes that would take {unpacked >> 20:,} MiB of memory; refused, "
-            "scores do not shrink so much"
+            "neither scores nor images are packed so well"
         )

@@ -15,13 +15,13 @@ from transil.data.source import (
     BLOCK,
     Block,
     Source,
-    check_unpacked,
     file_stamp,
     hashed_whole,
     names_for,
 )
 from transil.errors import TransilError, missing, reason
 from transil.files import check_regular, digest, told
+from transil.interop.zips import check_growth
 from transil.schedule import IntArray
 
 # train-00000-of-00002.parquet, test.parquet; "validation" is the hub's name for val.
@@ -112,8 +112,8 @@ class ParquetSource(Source):
             )
         rows, groups = file.metadata.num_rows, range(file.metadata.num_row_groups)
         # One byte can stand for a million labels, but not for an image.
-        check_unpacked(path, 8 * rows)
-        check_unpacked(path, sum(file.metadata.row_group(i).total_byte_size for i in groups))
+        unpacked = sum(file.metadata.row_group(i).total_byte_size for i in groups)
+        check_growth(max(8 * rows, unpacked), path.stat().st_size, str(path))
 
 
 def _class_names(metadata: dict[bytes, bytes], label: str) -> list[str]:
