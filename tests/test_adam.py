@@ -11,13 +11,13 @@ import torch
 
 from support import random_problem
 from transil import AdBiC, BiC, BiCPast, Penalty, TransilError
-from transil.correction import Adam, Authors, Newton, Pairs, Paper
+from transil.correction import Adam, Authors, Newton, Pairs, Paper, Parameters
 from transil.correction.layers import Correction
-from transil.correction.objective import Objective, Problem, as_theta
+from transil.correction.objective import Objective, Problem
 
 
 def _released_recipe(
-    problem: Problem, start: Pairs, epochs: int, batch: int
+    problem: Problem, start: Parameters, epochs: int, batch: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """The released recipe as its description says it: one module per group, batches per group."""
     state, schedule = problem.state, problem.schedule
@@ -58,7 +58,7 @@ def _released_recipe(
 @pytest.mark.parametrize("sizes", [[6, 4, 5], [7, 1, 9]])
 def test_authors_is_the_released_recipe(correction: Correction, sizes: list[int]) -> None:
     problem = random_problem(correction, sizes, rows=300, seed=2)
-    start = Pairs.identity(correction.fitted(3))
+    start = problem.design.identity()
     alpha, beta, when = _released_recipe(problem, start, epochs=25, batch=32)
     fitted = Authors(epochs=25, batch_size=32).fit(problem)
     assert fitted.record.kept == when
@@ -128,7 +128,7 @@ def test_paper_comes_close_to_the_optimum(correction: Correction) -> None:
     fitted = Paper(epochs=900).fit(problem)  # enough steps of 1e-3 to get there
     best = Newton(penalty=Penalty()).fit(problem)
     assert fitted.record.objective <= best.record.objective + 1e-3
-    np.testing.assert_allclose(as_theta(fitted.pairs), as_theta(best.pairs), atol=0.05)
+    np.testing.assert_allclose(fitted.pairs.vector, best.pairs.vector, atol=0.05)
 
 
 def test_record_is_of_the_kept_pairs_on_all_data() -> None:
@@ -136,7 +136,7 @@ def test_record_is_of_the_kept_pairs_on_all_data() -> None:
     penalty = Penalty(0.01, 0.02)
     seen: list[float] = []
     fitted = Authors(penalty, epochs=4).fit(problem, progress=seen.append)
-    here = Objective(problem, penalty).expand(as_theta(fitted.pairs))
+    here = Objective(problem, penalty).expand(fitted.pairs.vector)
     assert fitted.record.objective == here.value
     assert fitted.record.gradient_norm == pytest.approx(float(np.linalg.norm(here.gradient)))
     assert fitted.record.converged is None

@@ -14,8 +14,17 @@ from hypothesis import strategies as st
 
 from support import UNEQUAL, unequal_store
 from transil import AdBiC, BiC, BiCAll, BiCPast, Schedule, ScoreStore, TransilError, fit
-from transil.correction import Pairs, correct_groups, get_correction, register_correction
-from transil.correction.layers import BLOCK, AdBiCCentred, Correction
+from transil.correction import (
+    Facts,
+    Pairs,
+    Parameters,
+    correct_groups,
+    get_correction,
+    register_correction,
+)
+from transil.correction.affine import BLOCK
+from transil.correction.any_schedule import AdBiCAny
+from transil.correction.layers import AdBiCCentred, Correction
 from transil.correction.registry import CORRECTIONS
 from transil.synthetic import biased_scores
 
@@ -28,21 +37,21 @@ class FirstAndRest(Correction):
     name = "first-and-rest"
     summary = "a pair for the first group, one for the rest"
 
-    def design(self, state: int) -> Any:
-        first = np.arange(state) == 0
-        return np.stack([first, ~first], axis=1).astype(float)[:, : min(2, state)]
+    def design(self, facts: Facts) -> Any:
+        first = np.arange(facts.state) == 0
+        return np.stack([first, ~first], axis=1).astype(float)[:, : min(2, facts.state)]
 
 
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
     register_correction(FirstAndRest)
     yield
-    del CORRECTIONS._classes[FirstAndRest.name]
+    del CORRECTIONS._things[FirstAndRest.name]
 
 
 EVERY = pytest.mark.parametrize(
     "correction",
-    [AdBiC(), BiC(), BiCPast(), BiCAll(), AdBiCCentred(), FirstAndRest()],
+    [AdBiC(), BiC(), BiCPast(), BiCAll(), AdBiCCentred(), AdBiCAny(), FirstAndRest()],
     ids=lambda c: c.name,
 )
 
@@ -52,16 +61,28 @@ def _scores(state: int, shape: tuple[int, ...] = (7,), seed: int = 0) -> Any:
 
 
 def _pairs(correction: Correction, state: int, seed: int = 1) -> Pairs:
-    count = int(correction.reach(state).shape[1])
+    count = correction.outline(SCHEDULE, state).counts["alpha"]
     random = np.random.default_rng(seed)
     return Pairs(random.uniform(0.5, 1.5, count), random.normal(0, 1, count))
+
+
+def _facts(state: int) -> Facts:
+    """What scores of that state say."""
+    return Facts.of(_scores(state, (70,)), SCHEDULE, state)
+
+
+def _parameters(correction: Correction, state: int, seed: int = 1) -> Parameters:
+    """Some that change scores."""
+    start = correction.outline(SCHEDULE, state).identity()
+    noise = np.random.default_rng(seed).uniform(-0.4, 0.4, len(start.vector))
+    return start.replaced(start.vector + noise)
 
 
 # -- the contract ------------------------------------------------------------------------------
 
 
 def test_the_contract_covers_all_that_is_registered() -> None:
-    ours = {"adbic", "bic", "bic-past", "bic-all", "adbic-centred", "first-and-rest"}
+    ours = {"adbic", "bic", "bic-past", "bic-all", "adbic-centred", "adbic-any", "first-and-rest"}
     assert ours == set(CORRECTIONS.names())
 
 
@@ -71,8 +92,9 @@ def test_a_layer_does_what_the_bank_does(correction: Correction, dtype: torch.dt
     """As a module it can be compiled in one piece, exported, and moved with its model."""
     bank = fit(biased_scores("12/3", images_per_class=8), correction=correction.name)
     for state in (1, 3):
-        scores = torch.from_numpy(biased_scores("12/3", seed=3).get("test", state).scores)[:9]
-        scores = scores.to(dtype)
+        scores = torch.from_numpy(biased_scores("12/3", seed=3).get("test", state).scores)
+        bank = bank.ready(scores, state)
+        scores = scores[:9].to(dtype)
         layer = bank.layer(state)
         expected = bank.correct(scores, state)
         torch.testing.assert_close(layer(scores).float(), expected.float())
@@ -136,8 +158,8 @@ def test_a_compiled_or_exported_model_may_correct_its_scores() -> None:
 @pytest.mark.parametrize("state", [1, 2, 5])
 def test_identity_at_one_and_zero(correction: Correction, state: int) -> None:
     scores = _scores(state)
-    count = len(_pairs(correction, state))
-    same = correction.correct(scores, np.ones(count), np.zeros(count), SCHEDULE)
+    nothing = correction.outline(SCHEDULE, state).identity()
+    same = correction.apply(scores, nothing, _facts(state))
     np.testing.assert_array_equal(same, scores)
 
 
@@ -148,11 +170,11 @@ def test_kind_dtype_and_shape_are_kept(
     correction: Correction, dtype: str, shape: tuple[int, ...]
 ) -> None:
     scores = _scores(3, shape).astype(dtype)
-    pairs = _pairs(correction, 3)
-    array = correction.correct(scores, pairs.alpha, pairs.beta, SCHEDULE)
+    parameters = _parameters(correction, 3)
+    array = correction.apply(scores, parameters, _facts(3))
     assert isinstance(array, np.ndarray)
     assert (array.dtype, array.shape) == (scores.dtype, scores.shape)
-    tensor = correction.correct(torch.from_numpy(scores), pairs.alpha, pairs.beta, SCHEDULE)
+    tensor = correction.apply(torch.from_numpy(scores), parameters, _facts(3))
     assert isinstance(tensor, torch.Tensor)
     assert tensor.dtype == torch.from_numpy(scores).dtype
     # NumPy and torch agree to the last bit or two of the type.
@@ -164,9 +186,9 @@ def test_kind_dtype_and_shape_are_kept(
 @EVERY
 def test_bfloat16_rounds_once(correction: Correction) -> None:
     scores = torch.from_numpy(_scores(3)).bfloat16()
-    pairs = _pairs(correction, 3)
-    result = correction.correct(scores, pairs.alpha, pairs.beta, SCHEDULE)
-    exact = correction.correct(scores.double(), pairs.alpha, pairs.beta, SCHEDULE)
+    parameters = _parameters(correction, 3)
+    result = correction.apply(scores, parameters, _facts(3))
+    exact = correction.apply(scores.double(), parameters, _facts(3))
     assert result.dtype == torch.bfloat16
     assert torch.equal(result, exact.float().bfloat16())
 
@@ -174,21 +196,33 @@ def test_bfloat16_rounds_once(correction: Correction) -> None:
 @EVERY
 def test_differentiable_in_scores_and_pairs(correction: Correction) -> None:
     scores = torch.from_numpy(_scores(3)).requires_grad_()
-    pairs = _pairs(correction, 3)
-    alpha = torch.from_numpy(pairs.alpha).requires_grad_()
-    beta = torch.from_numpy(pairs.beta).requires_grad_()
+    names, given = zip(*_parameters(correction, 3).items(), strict=True)
+    vectors = [torch.from_numpy(vector).requires_grad_() for vector in given]
 
-    def run(s: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return correction.correct(s, a, b, SCHEDULE)
+    def run(s: torch.Tensor, *v: torch.Tensor) -> torch.Tensor:
+        return correction.apply(s, dict(zip(names, v, strict=True)), _facts(3))
 
-    assert torch.autograd.gradcheck(run, (scores, alpha, beta))
+    assert torch.autograd.gradcheck(run, (scores, *vectors))
 
 
 @EVERY
+def test_pairs_are_affine_in_the_parameters(correction: Correction) -> None:
+    """So the likelihood is convex, and Newton's optimum the only one."""
+    one, other = (_parameters(correction, 4, seed) for seed in (1, 2))
+    half = one.replaced((one.vector + other.vector) / 2)
+    ends = [correction.spread(p, _facts(4)).vector for p in (one, other)]
+    np.testing.assert_allclose(
+        correction.spread(half, _facts(4)).vector, np.mean(ends, axis=0), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    "correction", [AdBiC(), BiC(), BiCPast(), BiCAll(), FirstAndRest()], ids=lambda c: c.name
+)
 def test_each_group_follows_one_pair_at_most(correction: Correction) -> None:
     for state in range(1, 6):
-        design = correction.design(state)
-        assert design.shape == (state, correction.fitted(state))
+        design = correction.outline(SCHEDULE, state).follows
+        assert design.shape == (state, correction.outline(SCHEDULE, state).counts["beta"])
         assert set(np.unique(design)) <= {0.0, 1.0}
         assert design.sum(axis=1).max() <= 1
 
@@ -196,17 +230,18 @@ def test_each_group_follows_one_pair_at_most(correction: Correction) -> None:
 @EVERY
 @given(permutation=st.permutations(range(6)))
 def test_rows_are_independent(correction: Correction, permutation: list[int]) -> None:
-    scores, pairs = _scores(4, (6,)), _pairs(correction, 4)
-    whole = correction.correct(scores, pairs.alpha, pairs.beta, SCHEDULE)
-    part = correction.correct(scores[permutation], pairs.alpha, pairs.beta, SCHEDULE)
+    scores, parameters = _scores(4, (6,)), _parameters(correction, 4)
+    whole = correction.apply(scores, parameters, _facts(4))
+    part = correction.apply(scores[permutation], parameters, _facts(4))
     np.testing.assert_array_equal(part, whole[permutation])
 
 
 @EVERY
 def test_wrong_number_of_pairs_is_told(correction: Correction) -> None:
-    count = len(_pairs(correction, 3)) + 1
-    with pytest.raises(TransilError, match=r"expected \d pairs"):
-        correction.correct(_scores(3), np.ones(count), np.zeros(count), SCHEDULE)
+    right = _parameters(correction, 3)
+    wrong = {name: np.append(vector, 1.0) for name, vector in right.items()}
+    with pytest.raises(TransilError, match=r"expected (\d pairs|parameters of_alpha \(1\))"):
+        correction.apply(_scores(3), wrong, _facts(3))
 
 
 # -- what each of them does --------------------------------------------------------------------
@@ -214,14 +249,14 @@ def test_wrong_number_of_pairs_is_told(correction: Correction) -> None:
 
 def test_bic_moves_only_the_newest_group() -> None:
     scores = _scores(3)
-    corrected = BiC().correct(scores, [0.5], [-1.0], SCHEDULE)
+    corrected = BiC().apply(scores, Pairs([0.5], [-1.0]), SCHEDULE)
     np.testing.assert_array_equal(corrected[:, :60], scores[:, :60])
     np.testing.assert_allclose(corrected[:, 60:], 0.5 * scores[:, 60:] - 1.0)  # Eq. 1
 
 
 def test_adbic_moves_each_group_by_its_pair() -> None:
     scores = _scores(3)
-    corrected = AdBiC().correct(scores, [0.5, 2.0, 1.5], [1.0, -1.0, 0.0], SCHEDULE)
+    corrected = AdBiC().apply(scores, Pairs([0.5, 2.0, 1.5], [1.0, -1.0, 0.0]), SCHEDULE)
     np.testing.assert_allclose(corrected[:, :50], 0.5 * scores[:, :50] + 1.0)  # Eq. 2
     np.testing.assert_allclose(corrected[:, 50:60], 2.0 * scores[:, 50:60] - 1.0)
     np.testing.assert_allclose(corrected[:, 60:], 1.5 * scores[:, 60:])
@@ -233,7 +268,7 @@ def test_centred_adbic_moves_around_the_mean_of_a_row() -> None:
     alpha, beta = np.array([0.5, 2.0, 1.5]), np.array([1.0, -1.0, 0.0])
     mean = scores.mean(axis=1, keepdims=True)
     expected = alpha[group] * (scores - mean) + mean + beta[group]
-    corrected = AdBiCCentred().correct(scores, alpha, beta, SCHEDULE)
+    corrected = AdBiCCentred().apply(scores, Pairs(alpha, beta), SCHEDULE)
     np.testing.assert_allclose(corrected, expected, rtol=1e-12)
     again = correct_groups(scores, alpha, beta, SCHEDULE, 3, out=scores, centred=True)
     assert again is scores  # in place, too
@@ -247,7 +282,7 @@ def test_a_masked_class_stays_masked(kind: str) -> None:
     scores[:, 7] = -np.inf
     pairs = _pairs(AdBiCCentred(), 3)
     given: Any = scores if kind == "numpy" else torch.from_numpy(scores)
-    found = np.asarray(AdBiCCentred().correct(given, pairs.alpha, pairs.beta, SCHEDULE))
+    found = np.asarray(AdBiCCentred().apply(given, pairs, SCHEDULE))
     assert np.isneginf(found[:, 7]).all()
     rest = np.delete(scores, 7, axis=1)
     group = np.delete(SCHEDULE.group_of_column(3) - 1, 7)
@@ -314,26 +349,24 @@ def test_a_common_offset_passes_through_centred_adbic(
 ) -> None:
     state = SCHEDULE.state_with(columns)
     scores, pairs = _scores(state, seed=seed), _pairs(AdBiCCentred(), state, seed)
-    corrected, moved = (
-        AdBiCCentred().correct(s, pairs.alpha, pairs.beta, SCHEDULE)
-        for s in (scores, scores + shift)
-    )
+    corrected, moved = (AdBiCCentred().apply(s, pairs, SCHEDULE) for s in (scores, scores + shift))
     np.testing.assert_allclose(moved, corrected + shift, atol=1e-9)
 
 
 def test_bic_past_moves_all_but_the_newest() -> None:
     scores = _scores(3)
-    corrected = BiCPast().correct(scores, [0.5], [1.0], SCHEDULE)
+    corrected = BiCPast().apply(scores, Pairs([0.5], [1.0]), SCHEDULE)
     np.testing.assert_allclose(corrected[:, :60], 0.5 * scores[:, :60] + 1.0)
     np.testing.assert_array_equal(corrected[:, 60:], scores[:, 60:])
 
 
 def test_bic_all_keeps_the_pair_of_every_state() -> None:
-    history = {2: Pairs([0.5], [1.0]), 3: Pairs([0.7], [-2.0])}  # type: ignore[arg-type]
-    applied = BiCAll().applied(history, 3)
+    history = {2: Pairs([0.5], [1.0]), 3: Pairs([0.7], [-2.0])}
+    facts = Facts(SCHEDULE, 3)
+    applied = BiCAll().applied(history, facts)
     assert applied.alpha.tolist() == [1.0, 0.5, 0.7]
     assert applied.beta.tolist() == [0.0, 1.0, -2.0]
-    assert BiC().applied(history, 3).alpha.tolist() == [1.0, 1.0, 0.7]
+    assert BiC().applied(history, facts).alpha.tolist() == [1.0, 1.0, 0.7]
 
 
 def test_arrays_larger_than_a_block() -> None:
@@ -358,14 +391,14 @@ def test_arrays_larger_than_a_block() -> None:
 )
 def test_bad_scores_are_told(scores: Any, words: str) -> None:
     with pytest.raises(TransilError, match=words):
-        BiC().correct(scores, [1.0], [0.0], SCHEDULE)
+        BiC().apply(scores, Pairs([1.0], [0.0]), SCHEDULE)
 
 
 def test_pairs_are_checked() -> None:
     with pytest.raises(TransilError, match="2 values of alpha but 1 of beta"):
-        Pairs([1.0, 2.0], [0.0])  # type: ignore[arg-type]
+        Pairs([1.0, 2.0], [0.0])
     with pytest.raises(TransilError, match="alpha: NaN"):
-        Pairs([np.nan], [0.0])  # type: ignore[arg-type]
+        Pairs([np.nan], [0.0])
 
 
 def test_names() -> None:
@@ -381,26 +414,26 @@ def test_on_the_gpu(correction: Correction) -> None:
     scores, pairs = _scores(4, (100,)), _pairs(correction, 4)
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
         here = torch.from_numpy(scores).to(dtype)
-        there = correction.correct(here.cuda(), pairs.alpha, pairs.beta, SCHEDULE)
+        there = correction.apply(here.cuda(), pairs, SCHEDULE)
         assert there.is_cuda
         assert there.dtype == dtype
-        close = correction.correct(here, pairs.alpha, pairs.beta, SCHEDULE)
+        close = correction.apply(here, pairs, SCHEDULE)
         torch.testing.assert_close(there.cpu(), close)
 
 
 @pytest.mark.parametrize(
     ("design", "says"),
     [
-        (np.eye(4), r"must be a 0/1 array of shape \(3, m\), not one of \(4, 4\)"),
-        (np.eye(3).tolist(), "not a list"),
+        (np.eye(4), r"must be a 0/1 array of shape \(3, m\) or a Design, not one of \(4, 4\)"),
+        (np.eye(3).tolist(), "or a Design, not a list"),
         (np.full((3, 1), 0.5), "with at most one 1 in a row"),
         (np.ones((3, 2)), "with at most one 1 in a row"),
     ],
 )
 def test_a_design_that_is_none(design: Any, says: str) -> None:
     class Wrong(FirstAndRest):
-        def design(self, state: int) -> Any:
+        def design(self, facts: Facts) -> Any:
             return design
 
     with pytest.raises(TransilError, match=f"first-and-rest: the design of state 3 .*{says}"):
-        Wrong().spread(Pairs.identity(2), 3)
+        Wrong().spread(Pairs.identity(2), Facts(SCHEDULE, 3))

@@ -25,10 +25,18 @@ def text() -> str:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('"2": {"alpha"', '"' + "9" * 5000 + '": {"alpha"', "is not the number of a state"),
-        ('"2": {"alpha"', '"٢": {"alpha"', "is not the number of a state"),
-        ('"2": {"alpha"', '"02": {"alpha"', "is not the number of a state"),
-        ('"2": {"alpha"', '"99999999": {"alpha"', "state 2 does not belong or is missing"),
+        (
+            '"2": {"parameters"',
+            '"' + "9" * 5000 + '": {"parameters"',
+            "is not the number of a state",
+        ),
+        ('"2": {"parameters"', '"٢": {"parameters"', "is not the number of a state"),
+        ('"2": {"parameters"', '"02": {"parameters"', "is not the number of a state"),
+        (
+            '"2": {"parameters"',
+            '"99999999": {"parameters"',
+            "state 2 does not belong or is missing",
+        ),
         ('"alpha": [', '"alpha": [1e299, ', "'alpha' must be a list of numbers"),
         ('"alpha": [', '"alpha": [1e999, ', "bad.json: not a JSON file (1e999 is too large"),
         ('"alpha": [', '"alpha": [' + "9" * 5000 + ", ", "bad.json: not a JSON file"),
@@ -46,7 +54,7 @@ def test_absurd_numbers(text: str, tmp_path: Path, old: str, new: str, says: str
 def test_pairs_that_are_huge_are_compared_without_overflow(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(text)
     bank: dict[str, Any] = json.loads(text)
-    bank["references"][0]["states"]["2"]["alpha"] = [9e99, -9e99]
+    bank["references"][0]["states"]["2"]["parameters"]["alpha"] = [9e99, -9e99]
     (tmp_path / "b.json").write_text(json.dumps(bank))
     for words in (("show", "b.json"), ("compare", "a.json", "b.json", "--json")):
         done = run_here("bank", *words, cwd=tmp_path)

@@ -61,9 +61,9 @@ def test_other_files_in_the_folder_of_a_store_stay(given: Path) -> None:
 
 def test_a_bank_of_a_newer_version_stays(given: Path) -> None:
     fit(biased_scores("4/2", images_per_class=4)).save(given / "bank.json")
-    newer = (given / "bank.json").read_text().replace('"version": 1', '"version": 2')
+    newer = (given / "bank.json").read_text().replace('"version": 2', '"version": 3')
     (given / "newer.json").write_text(newer)
-    refused(given, "transfer", "bank.json", "-o", "newer.json", says="file of version 2")
+    refused(given, "transfer", "bank.json", "-o", "newer.json", says="file of version 3")
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     for registry in (CORRECTIONS, METHODS):
         registry.names()  # those of entry points are found before the copy
-        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

@@ -53,7 +53,7 @@ def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_python_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transil.correction.registry import CORRECTIONS
 
-    monkeypatch.setattr(CORRECTIONS, "_classes", dict(CORRECTIONS._classes))
+    monkeypatch.setattr(CORRECTIONS, "_things", dict(CORRECTIONS._things))
     names: dict[str, Any] = {"scores": np.zeros((3, 65))}
     for block in _blocks("docs/corrections.md", "python"):
         exec(block, names)
@@ -62,14 +62,14 @@ def test_python_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(block, names)
     assert names["batch"].images.shape == (128, 3, 32, 32)
     bank = fit(unequal_store(), correction="first-and-rest")
-    assert len(bank.pairs(5)) == 2
+    assert bank.pairs(5).counts == {"alpha": 2, "beta": 2}
 
 
 def test_python_of_the_training_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transil.engine import resolve, train
     from transil.methods import METHODS
 
-    monkeypatch.setattr(METHODS, "_classes", dict(METHODS._classes))
+    monkeypatch.setattr(METHODS, "_things", dict(METHODS._things))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"transil": transil}
     for block in _blocks("docs/training.md", "python"):

@@ -39,8 +39,8 @@ class Crooked(Correction):
     name = "crooked"
     summary = "wrong"
 
-    def design(self, state):
-        return np.eye(state + 1)
+    def design(self, facts):
+        return np.eye(facts.state + 1)
 
 
 @register_method
@@ -72,7 +72,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(plugins.ENVIRONMENT, "")
     monkeypatch.setattr(plugins, "_done", set())
     for registry in (CORRECTIONS, METHODS):
-        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
     yield path
     sys.modules.pop("my_classes", None)
 

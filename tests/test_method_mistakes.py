@@ -31,7 +31,7 @@ def images() -> Images:
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is forgotten afterwards."""
     for registry in (METHODS, CORRECTIONS):
-        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
 
 
 def mine(**members: Any) -> type[Method]:

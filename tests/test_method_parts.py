@@ -28,12 +28,12 @@ def images() -> Images:
 def registered(like: str, **parts: Any) -> Iterator[None]:
     """A method 'made', like another one, with some parts of its own."""
     kind = type("Made", (METHODS.find(like),), {"name": "made", "family": (), **parts})
-    before = dict(METHODS._classes)
+    before = dict(METHODS._things)
     METHODS.register(dataclass(frozen=True)(kind))
     try:
         yield
     finally:
-        METHODS._classes = before
+        METHODS._things = before
 
 
 def made_learner(images: Images, like: str) -> tuple[Learner, ClassStream]:

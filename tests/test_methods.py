@@ -379,7 +379,7 @@ def test_a_subclass_from_outside_is_a_method_of_its_own(images: Images, tmp_path
     class NoData(METHODS.find("ft")):  # type: ignore[misc]
         name = "no-data"
 
-    before = dict(METHODS._classes)
+    before = dict(METHODS._things)
     try:
         METHODS.register(Mine)
         METHODS.register(NoData)
@@ -390,7 +390,7 @@ def test_a_subclass_from_outside_is_a_method_of_its_own(images: Images, tmp_path
         with pytest.raises(TransilError, match="must be a dataclass"):
             get_method("no-data", {})
     finally:
-        METHODS._classes = before
+        METHODS._things = before
 
 
 def test_a_loss_that_is_a_mean_is_refused(images: Images, tmp_path: Path) -> None:
@@ -411,7 +411,7 @@ def test_a_loss_that_is_a_mean_is_refused(images: Images, tmp_path: Path) -> Non
             config = resolve(method="mean", recipe="ft-tiny", overrides=[over])
             train(config, tmp_path / "run", images=images)
     finally:
-        del METHODS._classes["mean"]
+        del METHODS._things["mean"]
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ class Varied(outside_method.Anchored):
 
 
 def test_settings_are_of_the_annotated_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS._classes, "varied", Varied)
+    monkeypatch.setitem(METHODS._things, "varied", Varied)
     found = get_method("varied", {"share": 0.5, "when": 3, "parts": [4]})
     assert found.settings() == {**Varied().settings(), "share": 0.5, "when": 3.0, "parts": (4,)}
     with pytest.raises(TransilError, match=r"settings\.when is 'x', but must be a number"):

@@ -15,9 +15,9 @@ from scipy.optimize import minimize
 
 from support import UNEQUAL, random_problem
 from transil import AdBiC, BiC, BiCPast, ConvergenceWarning, Penalty, Schedule, TransilError
-from transil.correction import Authors, Newton, Pairs, Paper, fit_state
+from transil.correction import Authors, Newton, Paper, Parameters, fit_state
 from transil.correction.layers import Correction
-from transil.correction.objective import Objective, Problem, as_pairs, as_theta
+from transil.correction.objective import Objective, Problem
 
 CORRECTIONS = [AdBiC(), BiC(), BiCPast()]
 EVERY = pytest.mark.parametrize("correction", CORRECTIONS, ids=lambda c: c.name)
@@ -43,8 +43,8 @@ def _plain_objective(theta: torch.Tensor, problem: Problem, penalty: Penalty) ->
     return loss + penalty.alpha * (alpha**2).sum() + penalty.beta * (beta**2).sum()
 
 
-def _corrected(problem: Problem, pairs: Pairs) -> Any:
-    full = problem.correction.spread(pairs, problem.state)
+def _corrected(problem: Problem, pairs: Parameters) -> Any:
+    full = problem.correction.spread(pairs, problem.facts)
     group = problem.schedule.group_of_column(problem.state) - 1
     return problem.scores * full.alpha[group] + full.beta[group]
 
@@ -55,7 +55,7 @@ def test_gradient_and_hessian_against_autograd(
     correction: Correction, sizes: list[int], seed: int, penalty: Penalty
 ) -> None:
     problem = random_problem(correction, sizes, rows=25, seed=seed)
-    count = correction.fitted(problem.state)
+    count = len(problem.design.start) // 2
     theta = np.random.default_rng(seed).normal(0.5, 1.0, 2 * count)
     ours = Objective(problem, penalty).expand(theta)
 
@@ -84,14 +84,14 @@ def test_agrees_with_scipy(correction: Correction, penalty: Penalty, sizes: list
         assert point.grad is not None
         return loss.item(), point.grad.numpy()
 
-    start = as_theta(Pairs.identity(correction.fitted(problem.state)))
+    start = problem.design.start
     options = {"maxiter": 5000, "maxfun": 50_000, "ftol": 0.0, "gtol": 1e-10, "maxcor": 30}
     found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
     # Along the flat direction of tiny penalties L-BFGS itself stops early; the value tells.
     assert fitted.record.objective <= found.fun + 1e-12
     assert fitted.record.objective == pytest.approx(found.fun, abs=1e-6)
     if penalty.beta > 1e-3:
-        np.testing.assert_allclose(as_theta(fitted.pairs), found.x, atol=1e-6)
+        np.testing.assert_allclose(fitted.pairs.vector, found.x, atol=1e-6)
     assert fitted.record.gradient_norm <= 1e-8
     assert fitted.record.converged
 
@@ -114,7 +114,7 @@ def test_no_other_solver_is_below_the_optimum(correction: Correction, penalty: P
     floor = penalty.at_least(Newton().ridge)
     for solver in (Authors(penalty, epochs=60), Paper(penalty, epochs=60)):
         pairs = solver.fit(problem).pairs
-        assert best <= Objective(problem, floor).value(as_theta(pairs)) + 1e-12
+        assert best <= Objective(problem, floor).value(pairs.vector) + 1e-12
 
 
 def test_a_start_from_a_part_of_the_rows_leads_to_the_same_optimum(
@@ -125,7 +125,7 @@ def test_a_start_from_a_part_of_the_rows_leads_to_the_same_optimum(
     monkeypatch.setattr("transil.correction.newton.ENOUGH", 10**9)
     far = Newton(penalty=Penalty()).fit(problem)
     assert near.record.iterations < far.record.iterations
-    np.testing.assert_allclose(as_theta(near.pairs), as_theta(far.pairs), atol=1e-7)
+    np.testing.assert_allclose(near.pairs.vector, far.pairs.vector, atol=1e-7)
 
 
 @pytest.mark.parametrize("sizes", [[2] * 40, [1] * 36, [1, 3] * 18])
@@ -198,7 +198,7 @@ def test_order_of_samples_does_not_matter(correction: Correction, seed: int) -> 
     order = np.random.default_rng(seed).permutation(80)
     mixed = replace(problem, scores=problem.scores[order], columns=problem.columns[order])
     a, b = Newton().fit(problem).pairs, Newton().fit(mixed).pairs
-    np.testing.assert_allclose(as_theta(a), as_theta(b), atol=1e-8)
+    np.testing.assert_allclose(a.vector, b.vector, atol=1e-8)
 
 
 @EVERY
@@ -211,7 +211,7 @@ def test_classes_inside_a_group_are_interchangeable(correction: Correction, seed
     where = np.argsort(order)
     mixed = replace(problem, scores=problem.scores[:, order], columns=where[problem.columns])
     a, b = Newton().fit(problem).pairs, Newton().fit(mixed).pairs
-    np.testing.assert_allclose(as_theta(a), as_theta(b), atol=1e-8)
+    np.testing.assert_allclose(a.vector, b.vector, atol=1e-8)
     np.testing.assert_allclose(
         _corrected(problem, a)[:, order], _corrected(mixed, b), atol=1e-6, rtol=1e-6
     )
@@ -243,10 +243,10 @@ def test_a_common_shift_is_undone_where_beta_is_free(
 def test_adbic_is_never_worse_than_bic(sizes: list[int], seed: int, penalty: Penalty) -> None:
     adaptive = random_problem(AdBiC(), sizes, rows=60, seed=seed)
     single = replace(adaptive, correction=BiC())
-    bic = BiC().spread(Newton(penalty=penalty).fit(single).pairs, adaptive.state)
+    bic = BiC().spread(Newton(penalty=penalty).fit(single).pairs, adaptive.facts)
     best = Newton(penalty=penalty).fit(adaptive).record.objective
     # BiC's solution is one that adBiC could have chosen: compare both under adBiC's objective.
-    assert best <= Objective(adaptive, penalty).value(as_theta(bic)) + 1e-10
+    assert best <= Objective(adaptive, penalty).value(bic.vector) + 1e-10
 
 
 def test_fit_state_on_arrays_and_tensors() -> None:
@@ -255,7 +255,7 @@ def test_fit_state_on_arrays_and_tensors() -> None:
     array = fit_state(scores, labels, [3, 2, 4]).pairs
     tensor = fit_state(torch.from_numpy(np.array(scores)), torch.from_numpy(labels), "3,2,4").pairs
     assert array == tensor
-    assert as_pairs(as_theta(array)) == array
+    assert problem.design.parameters(array.vector) == array
     with pytest.raises(TransilError, match="no setting 'penaltie'; did you mean 'penalty'"):
         fit_state(scores, labels, [3, 2, 4], penaltie=1)
     with pytest.raises(TransilError, match=r"score nan in row 2, column 1"):

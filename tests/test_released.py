@@ -12,8 +12,8 @@ import torch
 from scipy.optimize import minimize
 
 from transil import Bank, Penalty, ScoreScaleWarning, ScoreStore, evaluate, fit, load_bank
-from transil.correction import Newton, Pairs, get_correction
-from transil.correction.objective import Problem, as_theta
+from transil.correction import Newton, get_correction
+from transil.correction.objective import Problem
 from transil.interop import dkt
 
 # Top-1 of every state (%), from running the authors' own evaluation (states 1..10).
@@ -160,10 +160,10 @@ def test_an_independent_solver_agrees(released: ScoreStore, correction: str) -> 
             assert point.grad is not None
             return loss.item(), point.grad.numpy()
 
-        start = as_theta(Pairs.identity(kind.fitted(state)))
+        start = problem.design.start
         options = {"maxiter": 5000, "maxfun": 50_000, "ftol": 0.0, "gtol": 1e-9}
         found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
-        np.testing.assert_allclose(as_theta(fitted.pairs), found.x, atol=1e-6)
+        np.testing.assert_allclose(fitted.pairs.vector, found.x, atol=1e-6)
         assert fitted.record.objective == pytest.approx(found.fun, abs=1e-6)
 
 

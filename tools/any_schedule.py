@@ -23,8 +23,9 @@ from safetensors.numpy import load_file, save
 from transil import ScoreStore, TransilError
 from transil.arrays import Float64Array
 from transil.correction import Newton
-from transil.correction.layers import Pairs, correct_groups
-from transil.correction.objective import Objective, Problem, as_theta
+from transil.correction.affine import correct_groups
+from transil.correction.objective import Objective, Problem
+from transil.correction.parameters import Parameters
 from transil.correction.registry import get_correction
 from transil.correction.scales import score_scale
 from transil.data.opening import open_images
@@ -99,7 +100,7 @@ def kept_of(store: ScoreStore) -> Iterator[tuple[str, NDArray[Any]]]:
             kind = get_correction(name)
             problem = Problem(val.scores, val.columns, schedule, state, kind)
             pairs = Newton().fit(problem).pairs
-            full = kind.spread(pairs, state)
+            full = kind.spread(pairs, problem.facts)
             z = correct_groups(scores, full.alpha, full.beta, schedule, state, centred=kind.centred)
             yield f"{state}/{name}/alpha", pairs.alpha
             yield f"{state}/{name}/beta", pairs.beta
@@ -117,9 +118,9 @@ def hits(
     return np.bincount(true[scores.argmax(axis=1) == columns], minlength=state)
 
 
-def hessian(problem: Problem, pairs: Pairs) -> NDArray[np.float32]:
+def hessian(problem: Problem, pairs: Parameters) -> NDArray[np.float32]:
     """The lower triangle of the Hessian of [alpha, beta], row by row."""
-    made = Objective(problem, Newton().penalty.at_least(Newton().ridge)).expand(as_theta(pairs))
+    made = Objective(problem, Newton().penalty.at_least(Newton().ridge)).expand(pairs.vector)
     return made.hessian[np.tril_indices(len(made.hessian))].astype(np.float32)
 
 

@@ -35,6 +35,10 @@ class ScoreScaleWarning(UserWarning):
     """Scores are on another scale than those a bank was fitted on."""
 
 
+class ScheduleWarning(UserWarning):
+    """A schedule is far from those that a bank was fitted on, or a bank knows no method."""
+
+
 class DataWarning(UserWarning):
     """Something about a data set that a user should know: images left out, or in two splits."""
 

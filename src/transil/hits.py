@@ -32,7 +32,7 @@ def hits_of(store: ScoreStore, split: str, state: int, correct: Correct | None =
 
 def applied(bank: Bank) -> Correct:
     """What a bank does to the scores of each state."""
-    return lambda scores, state: bank.apply(bank.applied(state), scores, state)
+    return lambda scores, state: bank.apply(bank.ready(scores, state).applied(state), scores, state)
 
 
 def average(hits: Sequence[Hits]) -> float:

@@ -16,26 +16,27 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
 class Registry(Generic[T]):
-    """Classes by their `name`, and those that installed packages announce."""
+    """Classes or functions by their `name`, and those that installed packages announce."""
 
-    def __init__(self, what: str, group: str, classes: Iterable[type[T]]) -> None:
+    def __init__(self, what: str, group: str, things: Iterable[T] = ()) -> None:
         self.what = what
         self.group = group
-        self._classes: dict[str, type[T]] = {}
-        for cls in classes:
-            self.register(cls)
+        self._things: dict[str, T] = {}
+        for thing in things:
+            self.register(thing)
 
-    def register(self, cls: type[T]) -> type[T]:
-        """Add a class under its `name`; usable as a decorator."""
-        self._classes[self._name(cls)] = cls
-        return cls
+    def register(self, thing: T) -> T:
+        """Add a class or function under its `name`; usable as a decorator."""
+        self._things[self._name(thing)] = thing
+        return thing
 
-    def _name(self, cls: type[T]) -> str:
-        """The name of a class; it becomes part of file names."""
-        name = getattr(cls, "name", None)
+    def _name(self, thing: T) -> str:
+        """The name of a class or function; it becomes part of file names."""
+        name = getattr(thing, "name", None)
         if not isinstance(name, str) or not NAME.fullmatch(name):
+            own = getattr(thing, "__name__", repr(thing))
             raise TransilError(
-                f"{self.what}: {cls.__name__} has the name {name!r}; a name has letters, digits and "
+                f"{self.what}: {own} has the name {name!r}; a name has letters, digits and "
                 ". + - _, and begins with a letter or digit"
             )
         return name
@@ -43,13 +44,13 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """All names, built in and announced."""
         import_plugins()
-        return sorted({*self._classes, *(e.name for e in entry_points(group=self.group))})
+        return sorted({*self._things, *(e.name for e in entry_points(group=self.group))})
 
-    def find(self, name: str) -> type[T]:
-        """The class of that name, else an error with the nearest one."""
+    def find(self, name: str) -> T:
+        """The one of that name, else an error with the nearest one."""
         import_plugins()
-        if name in self._classes:
-            return self._classes[name]
+        if name in self._things:
+            return self._things[name]
         for entry in entry_points(group=self.group):
             if entry.name == name:
                 return self._load(entry)
@@ -57,11 +58,11 @@ class Registry(Generic[T]):
         own = "" if known.startswith("did") else "; one of your own needs transil --import FILE.py"
         raise TransilError(f"{self.what} '{name}' is unknown; {known}{own}")
 
-    def _load(self, entry: EntryPoint) -> type[T]:
-        """The class that a package announces; whatever is wrong with it is told in one line."""
+    def _load(self, entry: EntryPoint) -> T:
+        """What a package announces; whatever is wrong with it is told in one line."""
         lead = f"{self.what} '{entry.name}', announced as {entry.value}"
         try:
-            found: type[T] = entry.load()
+            found: T = entry.load()
         except Exception as error:
             raise TransilError(f"{lead}, cannot be loaded: {reason(error)}") from None
         if getattr(found, "name", None) != entry.name:

@@ -20,12 +20,13 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import SHOWN, Bank, How
+from transil.correction.bank import SHOWN, Bank
 from transil.correction.bank_json import FORMAT, VERSION
 from transil.correction.fitting import fit
-from transil.correction.layers import Pairs
 from transil.correction.objective import Penalty
+from transil.correction.parameters import Pairs, Parameters
 from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
+from transil.correction.rules import RULES
 from transil.correction.shipped import load_bank, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
@@ -172,7 +173,7 @@ def fit_command(
 def transfer_command(
     banks: Annotated[list[str], typer.Argument(help="Banks (files or names), fitted in one way.")],
     output: Output,
-    how: Annotated[str, typer.Option(help="mean (the paper), median, single or oracle.")] = "mean",
+    how: Annotated[str, typer.Option(help=f"One of: {', '.join(RULES.names())}.")] = "mean",
     reference: Annotated[str | None, typer.Option(help="For 'single': which one.")] = None,
     target: Annotated[
         Path | None, typer.Option(help="For 'oracle': the target's score store.")
@@ -207,13 +208,12 @@ def transfer_command(
     """
     check_replaceable(output, FORMAT, VERSION)
     store = ScoreStore.open(target) if target else None
-    wanted: How = how  # type: ignore[assignment]  # transfer() checks it
     loaded = [load_bank(bank) for bank in banks]
     groups = read_schedule(schedule)
     if groups is not None:
         loaded = [bank.for_schedule(groups) for bank in loaded]
     result = transfer(
-        loaded, wanted, reference=reference, target=store, split=split, same_method=not any_method
+        loaded, how, reference=reference, target=store, split=split, same_method=not any_method
     )
     if like is not None:
         result = like_file(result, like, state)
@@ -320,10 +320,13 @@ def show(
     _note_turned(applied)
 
 
-def _note_turned(pairs: Mapping[int, Pairs], whose: str = "") -> None:
+def _note_turned(pairs: Mapping[int, Parameters], whose: str = "") -> None:
     """Say where alpha turns the order of a group's classes around."""
     turned = [
-        f"state {s}, pair {k}" for s, p in pairs.items() for k in np.flatnonzero(p.alpha <= 0) + 1
+        f"state {s}, pair {k}"
+        for s, p in pairs.items()
+        if isinstance(p, Pairs)
+        for k in np.flatnonzero(p.alpha <= 0) + 1
     ]
     if turned:
         more = f" and {len(turned) - 1} more" if len(turned) > 1 else ""

@@ -14,8 +14,8 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
-from transil.correction.layers import Pairs
-from transil.correction.objective import Objective, Problem, as_theta
+from transil.correction.objective import Objective, Problem
+from transil.correction.parameters import Parameters
 from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
 from transil.errors import TransilError
 
@@ -51,7 +51,7 @@ class Adam(Solver):
             raise TransilError(f"{self.name}: learning_rate must be above 0")
 
     def fit(
-        self, problem: Problem, previous: Pairs | None = None, progress: Progress = no_progress
+        self, problem: Problem, previous: Parameters | None = None, progress: Progress = no_progress
     ) -> Fit:
         """Fit one state; with `warm`, pairs that `previous` has already are continued."""
         import torch
@@ -72,21 +72,20 @@ class Adam(Solver):
                         "are the scores very large? scale them down"
                     )
                 if self.keep == "last" or accuracy > best:  # strictly: the first of equals stays
-                    best, kept, kept_epoch = accuracy, steps.pairs(), epoch
+                    best, kept, kept_epoch = accuracy, steps.parameters(), epoch
                 progress(epoch / self.epochs)
         seconds = time.perf_counter() - began
-        there = Objective(problem, self.penalty).expand(as_theta(kept))
+        there = Objective(problem, self.penalty).expand(kept.vector)
         norm = float(np.linalg.norm(there.gradient))
         return Fit(kept, FitRecord(there.value, norm, self.epochs, seconds, kept=kept_epoch))
 
-    def _start(self, problem: Problem, previous: Pairs | None) -> Pairs:
-        count = problem.correction.fitted(problem.state)
-        start = Pairs.identity(count)
+    def _start(self, problem: Problem, previous: Parameters | None) -> Parameters:
+        start = problem.design.identity()
         # adBiC has one pair more in each state; BiC's single pair belongs to a new group and
         # always starts afresh.
-        if previous is not None and len(previous) < count:
-            start.alpha[: len(previous)] = previous.alpha
-            start.beta[: len(previous)] = previous.beta
+        for name, vector in previous.items() if previous is not None else ():
+            if len(vector) < len(start[name]):
+                start[name][: len(vector)] = vector
         return start
 
 

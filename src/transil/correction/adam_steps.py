@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transil.correction.layers import Pairs
-from transil.correction.objective import Problem, as_pairs, as_theta
+from transil.correction.objective import Problem
+from transil.correction.parameters import Parameters
 
 if TYPE_CHECKING:
     from transil.correction.adam import Adam
@@ -46,7 +46,7 @@ class Batch:
 
     scores: torch.Tensor  # (n, columns)
     true: NDArray[np.int64]  # (n,), where the score of the true class lies in the flat scores
-    true_share: Float32Array  # (2m,): the part of the gradient that does not depend on theta
+    true_share: Float32Array  # (m,): the part of the gradient that does not depend on theta
     buffer: Buffer
 
 
@@ -57,18 +57,18 @@ class Steps:
     arithmetic on the few parameters, where a call costs less; both on the same memory.
     """
 
-    def __init__(self, problem: Problem, start: Pairs, settings: Adam) -> None:
+    def __init__(self, problem: Problem, start: Parameters, settings: Adam) -> None:
         state, schedule = problem.state, problem.schedule
         self.settings = settings
         group = schedule.group_of_column(state) - 1
-        design = problem.correction.matrix(state)
-        # theta = [alpha, beta] of the fitted pairs -> [alpha, beta] of every column.
-        self.spread = np.kron(np.eye(2), design[group]).astype(DTYPE)
-        unmoved = (1.0 - design.sum(axis=1))[group]
-        self.unmoved = np.concatenate([unmoved, np.zeros(len(group))]).astype(DTYPE)
-        penalty = np.array([settings.penalty.alpha, settings.penalty.beta], DTYPE)
-        self.decay = 2.0 * np.repeat(penalty, design.shape[1])
-        self.theta = as_theta(start).astype(DTYPE)
+        self.design = problem.design
+        # theta -> [alpha, beta] of every column.
+        to_alpha, to_beta = (half[group] for half in np.split(self.design.matrix, 2))
+        self.spread = np.vstack([to_alpha, to_beta]).astype(DTYPE)
+        offsets = [half[group] for half in np.split(self.design.offset, 2)]
+        self.offset = np.concatenate(offsets).astype(DTYPE)
+        self.decay = DTYPE(2.0) * settings.penalty.of(self.design).astype(DTYPE)
+        self.theta = start.vector.astype(DTYPE)
         self.first = np.zeros_like(self.theta)
         self.second = np.zeros_like(self.theta)
         self.count = 0
@@ -81,8 +81,8 @@ class Steps:
         self.columns = problem.columns[order]
         # The true class's part of each row's gradient, which no parameter changes.
         true = self.scores.numpy()[np.arange(len(order)), self.columns]
-        follows = design[group][self.columns]
-        self.true_part = np.hstack([follows * true[:, None], follows]).astype(DTYPE)
+        true_part = to_alpha[self.columns] * true[:, None] + to_beta[self.columns]
+        self.true_part = true_part.astype(DTYPE)
         self.random = np.random.default_rng([settings.seed, state])
         self._buffers: dict[int, Buffer] = {}
         self._by_column = np.empty(2 * len(group), DTYPE)
@@ -118,7 +118,7 @@ class Steps:
         """One Adam step on mean cross-entropy plus penalty; the hits before the step."""
         buffer = batch.buffer
         np.matmul(self.spread, self.theta, out=self._by_column)
-        self._by_column += self.unmoved
+        self._by_column += self.offset
         z = torch.addcmul(self._beta, batch.scores, self._alpha, out=buffer.z)
         hits = self._hits(batch) if self.rank else 0
         torch.softmax(z, dim=1, out=z)
@@ -152,6 +152,6 @@ class Steps:
         root *= self.settings.learning_rate / (1.0 - BETA_1**self.count)
         self.theta -= root
 
-    def pairs(self) -> Pairs:
-        """The current pairs, a copy in float64."""
-        return as_pairs(self.theta.astype(np.float64))
+    def parameters(self) -> Parameters:
+        """The current parameters, a copy in float64."""
+        return self.design.parameters(self.theta.astype(np.float64))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,17 +29,21 @@ from transil.arrays import (
     is_torch,
     readable,
 )
+from transil.correction.affine import correct_groups
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
-from transil.correction.layers import BiC, BiCAll, BiCPast, Correction, Pairs, correct_groups
+from transil.correction.facts import Facts
+from transil.correction.layers import Correction, told
+from transil.correction.parameters import Pairs, Parameters
+from transil.correction.rules import RULES
 from transil.correction.scales import (
     ALIKE,
     Mismatch,
-    measured_scale,
+    measured_rows,
     score_scale,
     some_rows,
 )
 from transil.correction.solvers import FitRecord
-from transil.errors import TransilError
+from transil.errors import ScoreScaleWarning, TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
@@ -47,7 +52,9 @@ if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer
 
 SHOWN = 12  # names in a message
-How = Literal["mean", "median", "single", "oracle"]
+# Scores so many times as far from references as is usual are told (docs/any-schedule.md).
+UNLIKE = 1.5
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +62,7 @@ class Reference:
     """What one reference data set gave: the pairs of each state from 2, and how it was fitted."""
 
     name: str
-    pairs: Mapping[int, Pairs]
+    pairs: Mapping[int, Parameters]
     records: Mapping[int, FitRecord] = field(default_factory=dict)
     scale: Mapping[int, float] = field(default_factory=dict)  # see `score_scale`
     source: str | None = None  # fingerprint of the score store
@@ -65,10 +72,11 @@ class Reference:
 class Transfer:
     """How the references' pairs become those that are applied.
 
-    `reference` names the one of 'single'; `choice` gives the reference of each state of 'oracle'.
+    `how` names a rule (see `rules`); `reference` is the only one in use, as with 'single'; `choice`
+    gives that of each state, as with 'oracle'.
     """
 
-    how: How = "mean"
+    how: str = "mean"
     reference: str | None = None
     choice: Mapping[int, str] = field(default_factory=dict)
 
@@ -86,6 +94,7 @@ class Bank:
     score_kind: str = "logit"
     transfer: Transfer = field(default_factory=Transfer)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[int, Facts] = field(default_factory=dict)  # by state, where scores were measured
 
     def __post_init__(self) -> None:
         if not self.references:
@@ -96,7 +105,7 @@ class Bank:
             names = Counter(reference.name for reference in self.references)
             twice = names.most_common(1)[0][0]
             raise TransilError(f"bank: two references are called '{twice}'; rename one")
-        counts: dict[int, int] = {}  # of pairs, by state
+        counts: dict[int, dict[str, int]] = {}  # of parameters, by state
         for reference in self.references:
             self._check_reference(reference, counts)
         self._check_transfer()
@@ -136,6 +145,8 @@ class Bank:
         bank, found = self, None
         if rescale:
             bank, found = self._brought_to(learned, state)
+        elif self.correction.measured:
+            bank = self.ready(learned, state)
         elif not quiet:
             found = self.mismatch(learned, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
@@ -180,7 +191,8 @@ class Bank:
         if state == 1:
             return Pairs.identity(1)
         if state not in self._known:
-            self._known[state] = self.correction.applied(self._history(state), state)
+            facts = self.facts.get(state, Facts(self.schedule, state))
+            self._known[state] = self.correction.applied(self._history(state), facts)
         known = self._known[state]
         return Pairs(known.alpha, known.beta)  # a copy: the caller may change it
 
@@ -189,11 +201,24 @@ class Bank:
         """What is applied in the states asked for so far: a model in use asks for each image."""
         return {}
 
-    def pairs(self, state: int) -> Pairs:
-        """The fitted pairs of `state` after transfer: one per group for adBiC, one for BiC."""
+    def uncertainty(self, state: int) -> Pairs | None:
+        """By how much the pairs of each group of a state are uncertain: their standard deviation.
+
+        Over the references in use, or as the correction knows it; None where nothing tells it.
+        """
+        state = self.schedule.check_state(state)
+        known = self.correction.uncertainty(self.facts.get(state, Facts(self.schedule, state)))
+        used = self._used(state) if state > 1 else []
+        if known is not None or len(used) < 2:
+            return known
+        each = np.stack([self.alone(one.name).applied(state).vector for one in used])
+        return Pairs(*np.split(each.std(axis=0, ddof=1), 2))
+
+    def pairs(self, state: int) -> Parameters:
+        """The fitted parameters of `state` after transfer: a pair per group for adBiC, one for BiC."""
         state = self.schedule.check_state(state)
         if state == 1:
-            return Pairs.identity(self.correction.fitted(1))
+            return self.correction.outline(self.schedule, 1).identity()
         return self._history(state)[state]
 
     def reference(self, name: str) -> Reference:
@@ -253,7 +278,7 @@ class Bank:
         if not isinstance(scales, Mapping):
             raise TransilError(f"scales are given by state, as {{7: 6.2}}, not as {scales!r}")
         lack = set(range(2, max(scales, default=0))) - set(scales)
-        if lack and isinstance(self.correction, BiCAll):
+        if lack and self.correction.lasting:
             raise TransilError(
                 f"'{self.correction.name}' applies the pairs of all states so far: give the scale of "
                 f"state {min(lack)}, too, or use Bank.like"
@@ -272,12 +297,18 @@ class Bank:
                         f"bank, reference '{reference.name}': the scale of its scores in state "
                         f"{state} is not known, so it cannot be brought to another one"
                     )
-                old = pairs[state]
-                pairs[state] = Pairs(old.alpha, old.beta * (scale / known[state]))
+                pairs[state] = self._scaled(pairs[state], state, scale / known[state])
                 known[state] = float(scale)
             references.append(replace(reference, pairs=pairs, scale=known))
         provenance = {**self.provenance, "rescaled": True}
         return replace(self, references=tuple(references), provenance=provenance)
+
+    def _scaled(self, fitted: Parameters, state: int, ratio: float) -> Parameters:
+        """What is fitted in a state, for scores `ratio` times as large: beta grows, alpha does not."""
+        if self.correction.measured:  # its design knows the scale
+            return fitted
+        design = self.correction.designed(Facts(self.schedule, state))
+        return fitted.replaced(np.where(design.moves_beta, ratio, 1.0) * fitted.vector)
 
     def like(self, scores: Any, state: int) -> Bank:
         """The bank at the scale of these scores (..., columns) of a state; earlier states follow.
@@ -291,32 +322,37 @@ class Bank:
         self._tell(found)
         return bank
 
+    def ready(self, scores: Any, state: int) -> Bank:
+        """The bank itself, or measured on these scores where its correction needs that."""
+        if not self.correction.measured or state in self.facts:
+            return self
+        return self._brought_to(scores, state)[0]
+
+    def alone(self, name: str) -> Bank:
+        """A bank that applies the parameters of one reference."""
+        return replace(self, transfer=Transfer("single", self.reference(name).name))
+
     def _brought_to(self, scores: Any, state: int) -> tuple[Bank, Mismatch | None]:
         """The bank at the scale of these scores, and how that compares with its own."""
         if state == 1:
             return self, None
-        scale, known = measured_scale(scores), self._scales(state)
+        rows, known = measured_rows(scores), self._scales(state)
+        if self.correction.measured:
+            facts = Facts.of(rows, self.schedule, state)
+            self._tell_unlike(facts)
+            return replace(self, facts={**self.facts, state: facts}), None
+        scale = score_scale(rows)
         ratio = scale / median(known) if known else 1.0
         earlier = {s: self.scale(s) for s in range(2, state)}  # `bic-all` applies their pairs
         scales = {s: x * ratio for s, x in earlier.items() if x}
         bank = self.at_scale({**scales, state: scale})
         return bank, Mismatch(state, ratio, _usual(known), bank=self._words(), rescaled=True)
 
-    def _history(self, state: int) -> Mapping[int, Pairs]:
-        """The transferred pairs of the states 2..state."""
-        if self.transfer.how == "oracle":
-            return self._chosen(state).pairs
-        if self.transfer.how == "single":
-            return self.reference(self.transfer.reference or "").pairs
-        middle = np.mean if self.transfer.how == "mean" else np.median
-        history = {}
-        for s in range(2, state + 1):
-            fitted = [reference.pairs[s] for reference in self.references]
-            history[s] = Pairs(
-                middle(np.stack([p.alpha for p in fitted]), axis=0),
-                middle(np.stack([p.beta for p in fitted]), axis=0),
-            )
-        return history
+    def _history(self, state: int) -> Mapping[int, Parameters]:
+        """The transferred parameters of the state, and of those before it where they stay in use."""
+        rule, used = RULES.find(self.transfer.how), self._used(state)
+        first = 2 if self.correction.lasting else state
+        return {s: rule([r.pairs[s] for r in used]) for s in range(first, state + 1)}
 
     # -- does it fit? -------------------------------------------------------------------------
 
@@ -353,19 +389,17 @@ class Bank:
 
     def _scales(self, state: int) -> list[float]:
         """What is known of the spread of the scores of the references in use."""
-        used = self._used() if self.transfer.how != "oracle" else [self._chosen(state)]
-        return [r.scale[state] for r in used if r.scale.get(state)]
+        return [r.scale[state] for r in self._used(state) if r.scale.get(state)]
 
-    def _chosen(self, state: int) -> Reference:
-        """The oracle's reference of a state."""
-        return self.reference(self.transfer.choice[state])
-
-    def _used(self) -> list[Reference]:
-        """The references whose pairs are applied in some state."""
-        if self.transfer.how == "single":
-            return [self.reference(self.transfer.reference or "")]
-        wanted = set(self.transfer.choice.values())
-        return [r for r in self.references if self.transfer.how != "oracle" or r.name in wanted]
+    def _used(self, state: int | None = None) -> list[Reference]:
+        """The references whose pairs are applied in a state, or in some state."""
+        if self.transfer.reference is not None:
+            return [self.reference(self.transfer.reference)]
+        if not self.transfer.choice:
+            return list(self.references)
+        choice = self.transfer.choice
+        wanted = set(choice.values()) if state is None else {choice[state]}
+        return [r for r in self.references if r.name in wanted]
 
     def check_kind(self, scores: Any, where: str) -> None:
         """An error where a bank of raw scores is given (log-)probabilities (..., columns).
@@ -397,7 +431,7 @@ class Bank:
         # As `like` does, but for what references differ in scale among themselves.
         rescaled = Pairs(pairs.alpha, ratio * pairs.beta)
         one, other = (self.apply(p, rows, state).argmax(axis=1) for p in (pairs, rescaled))
-        rescales = not isinstance(self.correction, BiC | BiCPast)
+        rescales = self.correction.rescales
         return replace(
             found,
             changed=float((one != other).mean()),
@@ -417,6 +451,20 @@ class Bank:
             self._told.add(what)
             found.warn(stacklevel=3)
 
+    def _tell_unlike(self, facts: Facts) -> None:
+        """Warn, once for each state, where scores are unlike all that references showed."""
+        times, what = self.correction.unlike(facts), (facts.state, False, True, True)
+        if times > UNLIKE and what not in self._told:
+            self._told.add(what)
+            warnings.warn(
+                f"state {facts.state}: these scores are unlike those that the {self._words()} was "
+                f"fitted on ({times:.1f} times as far as usual), so its pairs are a guess: likely "
+                "another method or loss, or a model that keeps nothing of old classes "
+                "(transil bank check)",
+                ScoreScaleWarning,
+                stacklevel=4,
+            )
+
     @cached_property
     def _told(self) -> set[tuple[int, bool, bool, bool]]:
         """The warnings that this bank has given."""
@@ -433,12 +481,8 @@ class Bank:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bank:
-        """Read a bank file; anything wrong in it is told with its place."""
-        data = read_json(path)
-        try:
-            return cls.from_json(data)
-        except TransilError as error:
-            raise TransilError(f"{path}: {error}") from None
+        """Read the file of a bank of one schedule; anything wrong in it is told with its place."""
+        return in_file(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
         """The bank as plain values. Times are left out: the same fit gives the same bytes."""
@@ -455,7 +499,7 @@ class Bank:
 
     # -- checks -------------------------------------------------------------------------------
 
-    def _check_reference(self, reference: Reference, counts: dict[int, int]) -> None:
+    def _check_reference(self, reference: Reference, counts: dict[int, dict[str, int]]) -> None:
         wanted = range(2, self.schedule.states + 1)
         if sorted(reference.pairs) != list(wanted):
             missing = min(set(wanted) ^ set(reference.pairs))
@@ -463,28 +507,33 @@ class Bank:
                 f"bank, reference '{reference.name}': state {missing} does not belong or is "
                 f"missing; the schedule ({self.schedule}) asks for states 2 to {wanted[-1]}"
             )
-        for state, pairs in reference.pairs.items():
+        for state, fitted in reference.pairs.items():
             if state not in counts:
-                counts[state] = self.correction.fitted(state)
-            if len(pairs) != counts[state]:
+                counts[state] = dict(self.correction.outline(self.schedule, state).counts)
+            if fitted.counts != counts[state]:
                 raise TransilError(
-                    f"bank, reference '{reference.name}', state {state}: {len(pairs)} pairs, but "
-                    f"'{self.correction.name}' has {counts[state]}"
+                    f"bank, reference '{reference.name}', state {state}: {told(fitted.counts)}, but "
+                    f"'{self.correction.name}' has {told(counts[state])}"
                 )
 
     def _check_transfer(self) -> None:
-        if self.transfer.how not in get_args(How):
-            raise TransilError(
-                f"bank: transfer '{self.transfer.how}' is unknown; "
-                f"there are: {', '.join(get_args(How))}"
-            )
-        if self.transfer.how == "single":
+        wants = RULES.find(self.transfer.how).wants
+        if wants == "reference":
             self.reference(self.transfer.reference or "")
-        if self.transfer.how == "oracle":
+        if wants == "target":
             for state in range(2, self.schedule.states + 1):
                 if state not in self.transfer.choice:
                     raise TransilError(f"bank: the oracle names no reference for state {state}")
                 self.reference(self.transfer.choice[state])
+
+
+def in_file(path: str | os.PathLike[str], read: Callable[[Any], Read]) -> Read:
+    """What is read from a JSON file; anything wrong in it is told with its name."""
+    data = read_json(path)
+    try:
+        return read(data)
+    except TransilError as error:
+        raise TransilError(f"{path}: {error}") from None
 
 
 def _usual(scales: Sequence[float]) -> float:

@@ -5,21 +5,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from transil.correction.bank import Bank, Reference, Transfer
-from transil.correction.layers import Pairs
+from transil.correction.facts import Facts, Moments
+from transil.correction.layers import Correction, told
+from transil.correction.open_bank import OpenBank, Seen
+from transil.correction.parameters import Pairs, Parameters
 from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
 from transil.errors import TransilError
 from transil.schedule import Schedule
 
-FORMAT, VERSION = "transil-bank", 1
+ANY = "any"  # in place of a schedule
+ALL = "all"  # in place of a state: the parameters of all of them
+FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
 LARGEST = 1e100  # of any number: its square is still one, too
 
 
 def bank_to_json(bank: Bank) -> dict[str, Any]:
     """The bank as plain values."""
+    measured = {str(state): _facts_to_json(facts) for state, facts in sorted(bank.facts.items())}
     transfer: dict[str, Any] = {"how": bank.transfer.how}
     if bank.transfer.how == "single":
         transfer["reference"] = bank.transfer.reference
@@ -31,26 +40,107 @@ def bank_to_json(bank: Bank) -> dict[str, Any]:
         "version": VERSION,
         "method": bank.method,
         "schedule": {"sizes": list(bank.schedule.sizes)},
-        "correction": bank.correction.name,
+        **_correction_to_json(bank.correction),
         "solver": bank.solver,
         "settings": dict(bank.settings),
         "score_kind": bank.score_kind,
         "transfer": transfer,
         "references": [_reference_to_json(r) for r in bank.references],
         "provenance": dict(bank.provenance),
+        **({"facts": measured} if measured else {}),
     }
+
+
+def open_to_json(bank: OpenBank) -> dict[str, Any]:
+    """A bank for any schedule as plain values."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "method": bank.method,
+        "schedule": ANY,
+        "seen": {name: list(limits) for name, limits in vars(bank.seen).items()},
+        **_correction_to_json(bank.correction),
+        "solver": bank.solver,
+        "settings": dict(bank.settings),
+        "score_kind": bank.score_kind,
+        "references": list(bank.references),
+        "expected": bank.expected,
+        "parameters": {name: vector.tolist() for name, vector in bank.parameters.items()},
+        "provenance": dict(bank.provenance),
+    }
+
+
+def any_bank_from_json(data: Any) -> Bank | OpenBank:
+    """A bank of one schedule, or one for any."""
+    if isinstance(data, dict) and data.get("schedule") == ANY:
+        return _open_bank(_bank_object(data))
+    return bank_from_json(data)
+
+
+def _open_bank(top: _Object) -> OpenBank:
+    seen = top.object("seen")
+    limits = {}
+    for field in fields(Seen):
+        limits[field.name] = seen.numbers(field.name)
+        if len(limits[field.name]) != 2 or not 0 < limits[field.name][0] <= limits[field.name][1]:
+            raise seen.wrong(field.name, "a smallest and a largest number above 0")
+    names = top.list("references")
+    if not names or not all(isinstance(name, str) for name in names):
+        raise top.wrong("references", "a list of names")
+    correction, parameters = _correction(top), _named(top.object("parameters"))
+    wanted = correction.outline(Schedule.equal(2, 2), 2).counts
+    if parameters.counts != wanted:
+        raise TransilError(
+            f"bank: it has {told(parameters.counts)}, but '{correction.name}' has {told(wanted)}"
+        )
+    return OpenBank(
+        correction=correction,
+        parameters=parameters,
+        references=tuple(names),
+        seen=Seen(**{name: (low, high) for name, (low, high) in limits.items()}),
+        method=top.text_or_none("method"),
+        solver=top.text_or_none("solver"),
+        settings=top.object("settings").data,
+        score_kind=top.text("score_kind"),
+        expected=top.text_or_none("expected"),
+        provenance=top.object("provenance").data,
+    )
+
+
+def _correction_to_json(correction: Correction) -> dict[str, Any]:
+    settings = correction.settings()
+    return {
+        "correction": correction.name,
+        **({"correction_settings": settings} if settings else {}),
+    }
+
+
+def _correction(top: _Object) -> Correction:
+    known = "correction_settings"
+    settings = top.object(known).data if known in top.data else {}
+    return get_correction(top.text("correction"), **settings)
+
+
+def _bank_object(data: Any) -> _Object:
+    """The bank, where it is one of a version that is known."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
+    if data.get("version") not in (1, VERSION) or isinstance(data["version"], bool):
+        raise TransilError(
+            f"bank version {_short(data.get('version'))}, but this transil reads 1 to {VERSION}; "
+            "use the transil that wrote it, or a newer one"
+        )
+    return _Object(data, "bank")
 
 
 def bank_from_json(data: Any) -> Bank:
     """Read what `bank_to_json` gave; anything wrong is told with its place."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
-    if data.get("version") != VERSION:
+    top = _bank_object(data)
+    if data.get("schedule") == ANY:
         raise TransilError(
-            f"bank version {data.get('version')}, but this transil reads version {VERSION}; "
-            "use the transil that wrote it, or a newer one"
+            "this bank holds for any schedule: say which one (--schedule 12,5,5,8, or "
+            "load_bank(..., schedule=[12, 5, 5, 8]))"
         )
-    top = _Object(data, "bank")
     transfer = top.object("transfer")
     settings, provenance = top.object("settings"), top.object("provenance")
     if "penalty" in settings.data:
@@ -61,11 +151,12 @@ def bank_from_json(data: Any) -> Bank:
         provenance.object("versions")
     if "datasets" in provenance.data:
         provenance.list("datasets")
+    schedule = Schedule.from_json(top.object("schedule").data)
     return Bank(
-        correction=get_correction(top.text("correction")),
-        schedule=Schedule.from_json(top.object("schedule").data),
+        correction=_correction(top),
+        schedule=schedule,
         references=tuple(
-            _reference_from_json(_Object(item, f"bank, reference {number}"))
+            _reference_from_json(_Object(item, f"bank, reference {number}"), schedule.states)
             for number, item in enumerate(top.list("references"), start=1)
         ),
         method=top.text_or_none("method"),
@@ -73,11 +164,12 @@ def bank_from_json(data: Any) -> Bank:
         settings=settings.data,
         score_kind=top.text("score_kind"),
         transfer=Transfer(
-            transfer.text("how"),  # type: ignore[arg-type]  # Bank checks it
+            transfer.text("how"),  # Bank checks it
             transfer.text("reference") if "reference" in transfer.data else None,
             _choice(transfer.object("choice")) if "choice" in transfer.data else {},
         ),
         provenance=provenance.data,
+        facts=_facts(top.object("facts"), schedule) if "facts" in top.data else {},
     )
 
 
@@ -129,8 +221,15 @@ class _Object:
 
 def _reference_to_json(reference: Reference) -> dict[str, Any]:
     states = {}
-    for state, pairs in sorted(reference.pairs.items()):
-        entry: dict[str, Any] = {"alpha": pairs.alpha.tolist(), "beta": pairs.beta.tolist()}
+    fitted = sorted(reference.pairs.items())
+    if len(fitted) > 1 and all(one is fitted[0][1] for _, one in fitted):
+        return {
+            "name": reference.name,
+            "source": reference.source,
+            "states": {ALL: _values(fitted[0][1])},
+        }
+    for state, pairs in fitted:
+        entry = _values(pairs)
         if state in reference.scale:
             entry["score_scale"] = reference.scale[state]
         if state in reference.records:
@@ -140,14 +239,22 @@ def _reference_to_json(reference: Reference) -> dict[str, Any]:
     return {"name": reference.name, "source": reference.source, "states": states}
 
 
-def _reference_from_json(data: _Object) -> Reference:
-    name = data.text("name")
-    pairs, records, scale = {}, {}, {}
-    for key, item in data.object("states").data.items():
+def _values(parameters: Parameters) -> dict[str, Any]:
+    return {"parameters": {name: vector.tolist() for name, vector in parameters.items()}}
+
+
+def _reference_from_json(data: _Object, last: int) -> Reference:
+    name, given = data.text("name"), data.object("states")
+    pairs: dict[int, Parameters] = {}
+    records, scale = {}, {}
+    if list(given.data) == [ALL]:
+        pairs = dict.fromkeys(range(2, last + 1), _parameters(given.object(ALL)))
+        return Reference(name, pairs, source=data.text_or_none("source"))
+    for key, item in given.data.items():
         state = _state(key, f"bank, reference '{name}'")
         entry = _Object(item, f"bank, reference '{name}', state {state}")
         try:
-            pairs[state] = Pairs(entry.numbers("alpha"), entry.numbers("beta"))  # type: ignore[arg-type]
+            pairs[state] = _parameters(entry)
         except TransilError as error:
             text = str(error)
             raise TransilError(
@@ -162,6 +269,19 @@ def _reference_from_json(data: _Object) -> Reference:
     return Reference(name, pairs, records, scale, source=data.text_or_none("source"))
 
 
+def _parameters(entry: _Object) -> Parameters:
+    """Of one state; those of version 1 are pairs and lie in the state itself."""
+    if "parameters" not in entry.data:
+        return Pairs(entry.numbers("alpha"), entry.numbers("beta"))
+    return _named(entry.object("parameters"))
+
+
+def _named(given: _Object) -> Parameters:
+    if list(given.data) == ["alpha", "beta"]:
+        return Pairs(given.numbers("alpha"), given.numbers("beta"))
+    return Parameters({name: given.numbers(name) for name in given.data})
+
+
 def _record(data: _Object) -> FitRecord:
     converged = data.data.get("converged")
     if converged is not None and not isinstance(converged, bool):
@@ -174,6 +294,25 @@ def _record(data: _Object) -> FitRecord:
         converged=converged,
         kept=int(data.number("kept")) if "kept" in data.data else None,
     )
+
+
+def _facts_to_json(facts: Facts) -> dict[str, Any]:
+    moments = facts.moments
+    assert moments is not None  # a bank keeps facts of scores only
+    return {"score_scale": facts.scale, **{k: v.tolist() for k, v in vars(moments).items()}}
+
+
+def _facts(data: _Object, schedule: Schedule) -> dict[int, Facts]:
+    """What was measured of each state."""
+    found = {}
+    for key in data.data:
+        state, entry = schedule.check_state(_state(key, data.where)), data.object(key)
+        values = [entry.numbers(field.name) for field in fields(Moments)]
+        if any(len(vector) != state for vector in values):
+            raise TransilError(f"{entry.where}: expected {state} numbers for each of its groups")
+        moments = Moments(*(np.array(vector) for vector in values))
+        found[state] = Facts(schedule, state, entry.number("score_scale"), moments)
+    return found
 
 
 def _choice(data: _Object) -> Mapping[int, str]:

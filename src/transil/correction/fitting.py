@@ -11,8 +11,9 @@ import numpy as np
 from transil.arrays import check_raw, check_scores, to_numpy
 from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank, Reference
-from transil.correction.layers import Correction, Pairs
+from transil.correction.layers import Correction
 from transil.correction.objective import Problem
+from transil.correction.parameters import Parameters
 from transil.correction.registry import get_correction, get_solver
 from transil.correction.scales import score_scale
 from transil.correction.solvers import Fit, Solver, no_progress
@@ -41,7 +42,7 @@ def fit_state(
     *,
     correction: CorrectionLike = "adbic",
     solver: SolverLike = "newton",
-    previous: Pairs | None = None,
+    previous: Parameters | None = None,
     **settings: Any,
 ) -> Fit:
     """Fit the pairs of one state. scores (n, columns), labels (n,); arrays or tensors.
@@ -130,7 +131,7 @@ def _fit_reference(
     solver: Solver,
     watch: Watch | None,
 ) -> Reference:
-    pairs: dict[int, Pairs] = {}
+    pairs: dict[int, Parameters] = {}
     records, scale = {}, {}
     for state in store.require(split)[1:]:
         data = store.get(split, state)

@@ -10,15 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from transil.arrays import Float64Array
-from transil.correction.layers import Pairs
-from transil.correction.objective import (
-    Expansion,
-    Objective,
-    Penalty,
-    Problem,
-    as_pairs,
-    as_theta,
-)
+from transil.correction.objective import Expansion, Objective, Penalty, Problem
+from transil.correction.parameters import Parameters
 from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
 from transil.errors import ConvergenceWarning, TransilError
 
@@ -58,7 +51,7 @@ class Newton(Solver):
     def fit(
         self,
         problem: Problem,
-        previous: Pairs | None = None,  # not used: the optimum is unique
+        previous: Parameters | None = None,  # not used: the optimum is unique
         progress: Progress = no_progress,
     ) -> Fit:
         """The optimum of one state."""
@@ -76,7 +69,8 @@ class Newton(Solver):
         progress(1.0)
         seconds = time.perf_counter() - began
         return Fit(
-            as_pairs(theta), FitRecord(value, norm, iterations, seconds, converged=converged)
+            problem.design.parameters(theta),
+            FitRecord(value, norm, iterations, seconds, converged=converged),
         )
 
     def _start(self, problem: Problem) -> Float64Array:
@@ -84,7 +78,7 @@ class Newton(Solver):
 
         From there on all rows a few iterations are left, of about nine.
         """
-        start = as_theta(Pairs.identity(problem.correction.fitted(problem.state)))
+        start = problem.design.start
         if len(problem.scores) < PART * ENOUGH * len(start):
             return start
         part = replace(problem, scores=problem.scores[::PART], columns=problem.columns[::PART])

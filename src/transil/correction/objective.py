@@ -1,9 +1,10 @@
 """The penalised likelihood that a correction minimises, with closed-form gradient and Hessian.
 
-For one state, with scores o and the pairs spread over the groups (alpha_k, beta_k):
+For one state, with scores o and the pairs of the groups (alpha_k, beta_k), which are affine in the
+parameters theta that are fitted (see `design`):
 
     z_ic = alpha_k(c) * o_ic + beta_k(c)                                               (Eq. 2)
-    L    = mean_i [ logsumexp_c z_ic - z_iy ] + c_alpha * sum alpha^2 + c_beta * sum beta^2  (Eq. 3)
+    L    = mean_i [ logsumexp_c z_ic - z_iy ] + sum_j c_j * theta_j^2                  (Eq. 3)
 
 z is affine in the parameters, so L is convex. With p = softmax(z) and
 
@@ -17,12 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transil.arrays import Float64Array, FloatArray
-from transil.correction.layers import Correction, Pairs
+from transil.correction.design import Design
+from transil.correction.facts import Facts
+from transil.correction.layers import Correction
 from transil.errors import TransilError
 from transil.schedule import Schedule
 
@@ -54,6 +58,10 @@ class Penalty:
         """The same penalty with `ridge` as the smallest coefficient."""
         return Penalty(max(self.alpha, ridge), max(self.beta, ridge))
 
+    def of(self, design: Design) -> Float64Array:
+        """The coefficient of each parameter: that of alpha for those that move an alpha, (m,)."""
+        return np.where(design.moves_alpha, self.alpha, self.beta)
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -68,19 +76,26 @@ class Problem:
     state: int
     correction: Correction
 
+    @cached_property
+    def facts(self) -> Facts:
+        """What is known of the state without labels; scores are looked at where it is wanted."""
+        if self.correction.measured:
+            return Facts.of(self.scores, self.schedule, self.state)
+        return Facts(self.schedule, self.state)
+
+    @cached_property
+    def design(self) -> Design:
+        """How what is fitted becomes the pairs of the groups."""
+        return self.correction.designed(self.facts)
+
     def seen(self, rows: slice | NDArray[np.int64]) -> FloatArray:
         """The scores of some rows as the correction looks at them, (rows, columns)."""
-        scores = self.scores[rows]
-        if not self.correction.centred:
-            return scores
-        # The mean itself is the same for all classes: no loss depends on it.
-        centred: Float64Array = scores - scores.mean(axis=1, keepdims=True, dtype=np.float64)
-        return centred
+        return self.correction.seen(self.scores[rows])
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Value, gradient (2m,) and Hessian (2m, 2m) at one point; parameters are [alpha, beta]."""
+    """Value, gradient (m,) and Hessian (m, m) at one point."""
 
     value: float
     gradient: Float64Array
@@ -88,7 +103,7 @@ class Expansion:
 
 
 class Objective:
-    """The penalised mean cross-entropy of one state as a function of theta = [alpha, beta].
+    """The penalised mean cross-entropy of one state as a function of the parameters theta (m,).
 
     The rows are passed through in blocks that stay in the cache: beside the scores themselves it
     needs a few MB, however many they are.
@@ -100,11 +115,8 @@ class Objective:
         self.count = len(problem.scores)
         self.sizes = np.array(schedule.sizes[:state])
         self.starts = np.cumsum(self.sizes) - self.sizes
-        # theta -> [alpha_1..s, beta_1..s]: the design for both halves, and (1, 0) where unmoved.
-        self.design = problem.correction.matrix(state)
-        self.each = np.array_equal(self.design, np.eye(state))  # a pair of its own for each group
-        self.unmoved = 1.0 - self.design.sum(axis=1)
-        self.penalty = np.repeat([penalty.alpha, penalty.beta], self.design.shape[1])
+        self.design = problem.design
+        self.penalty = penalty.of(self.design)
         # The true class enters the likelihood linearly, so only two sums per group are needed.
         true_group = schedule.group_of_column(state)[problem.columns] - 1
         true_score = np.concatenate([self._true_scores(part) for part in self._parts()])
@@ -113,7 +125,7 @@ class Objective:
 
     def expand(self, theta: Float64Array) -> Expansion:
         """Value, gradient and Hessian at `theta`."""
-        alpha, beta = self._pairs(theta)
+        alpha, beta = np.split(self.design.spread(theta), 2)
         groups = len(alpha)
         likelihood = 0.0
         mean, square = np.zeros(2 * groups), np.zeros(groups)
@@ -141,26 +153,15 @@ class Objective:
         full[k + groups, k + groups] += mean[groups:]
         return Expansion(
             self._value(theta, likelihood),
-            self._fitted(mean - self.true_share) + 2.0 * self.penalty * theta,
-            self._fitted(self._fitted(full).T) + np.diag(2.0 * self.penalty),
+            self.design.gather(mean - self.true_share) + 2.0 * self.penalty * theta,
+            self.design.gather(self.design.gather(full).T) + np.diag(2.0 * self.penalty),
         )
 
     def value(self, theta: Float64Array) -> float:
         """The objective at `theta`."""
-        blocks = self._blocks(*self._pairs(theta))
+        blocks = self._blocks(*np.split(self.design.spread(theta), 2))
         likelihood = sum(float((np.log(total) + peak).sum()) for _, _, total, peak in blocks)
         return self._value(theta, likelihood)
-
-    def _pairs(self, theta: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """One alpha and one beta for each group."""
-        alpha, beta = np.split(theta, 2)
-        return self.design @ alpha + self.unmoved, self.design @ beta
-
-    def _fitted(self, values: Float64Array) -> Float64Array:
-        """From [alpha_1..s, beta_1..s] along the first axis to the parameters that are fitted."""
-        if self.each:
-            return values
-        return np.concatenate([self.design.T @ half for half in np.split(values, 2)])
 
     def _blocks(
         self, alpha: Float64Array, beta: Float64Array
@@ -199,16 +200,5 @@ class Objective:
         return by_group
 
     def _value(self, theta: Float64Array, likelihood: float) -> float:
-        true_mean = float(self.true_share @ np.concatenate(self._pairs(theta)))
+        true_mean = float(self.true_share @ self.design.spread(theta))
         return likelihood / self.count - true_mean + float(self.penalty @ theta**2)
-
-
-def as_theta(pairs: Pairs) -> Float64Array:
-    """[alpha, beta] as one vector, shape (2m,)."""
-    return np.concatenate([pairs.alpha, pairs.beta])
-
-
-def as_pairs(theta: Float64Array) -> Pairs:
-    """The inverse of `as_theta`."""
-    alpha, beta = np.split(theta, 2)
-    return Pairs(alpha, beta)

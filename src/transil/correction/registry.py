@@ -13,27 +13,34 @@ from dataclasses import fields
 from typing import Any
 
 from transil.correction.adam import Adam, Authors, Paper
+from transil.correction.any_schedule import AdBiCAny
 from transil.correction.layers import AdBiC, AdBiCCentred, BiC, BiCAll, BiCPast, Correction
 from transil.correction.newton import Newton
 from transil.correction.solvers import Solver
 from transil.errors import TransilError
 from transil.registry import Registry, nearest
 
-CORRECTIONS: Registry[Correction] = Registry(
-    "correction", "transil.corrections", [BiC, AdBiC, BiCPast, BiCAll, AdBiCCentred]
+CORRECTIONS: Registry[type[Correction]] = Registry(
+    "correction", "transil.corrections", [BiC, AdBiC, BiCPast, BiCAll, AdBiCCentred, AdBiCAny]
 )
-SOLVERS: Registry[Solver] = Registry("solver", "transil.solvers", [Authors, Paper, Newton, Adam])
+SOLVERS: Registry[type[Solver]] = Registry(
+    "solver", "transil.solvers", [Authors, Paper, Newton, Adam]
+)
 
 register_correction: Callable[[type[Correction]], type[Correction]] = CORRECTIONS.register
 register_solver: Callable[[type[Solver]], type[Solver]] = SOLVERS.register
 
 
-def get_correction(correction: str | Correction | type[Correction]) -> Correction:
-    """A correction by name, or the one given."""
-    if isinstance(correction, type):
-        correction = correction()
+def get_correction(correction: str | Correction | type[Correction], **settings: Any) -> Correction:
+    """A correction by name, with settings where it has any, or the one given."""
     if isinstance(correction, str):
-        return CORRECTIONS.find(correction)()
+        correction = CORRECTIONS.find(correction)
+    if isinstance(correction, type):
+        try:
+            correction = correction(**settings)
+        except TypeError as error:
+            name = getattr(correction, "name", correction)
+            raise TransilError(f"correction '{name}': wrong settings ({error})") from None
     if not isinstance(correction, Correction):
         raise TransilError(f"correction: expected a name or a Correction, not {correction!r}")
     return correction

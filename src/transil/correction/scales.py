@@ -147,8 +147,8 @@ def score_scale(scores: FloatArray) -> float:
         return float(np.concatenate([np.std(p, axis=1, dtype=np.float64) for p in parts]).mean())
 
 
-def measured_scale(scores: Any) -> float:
-    """`score_scale` of scores (..., columns) of any kind; of some of them where there are many."""
+def measured_rows(scores: Any) -> FloatArray:
+    """Rows (n, columns) that tell how scores (..., columns) spread; of many some from all over."""
     check_scores(scores)
     rows = scores.reshape(-1, scores.shape[-1])
     if len(rows) < FEWEST_ROWS:
@@ -163,10 +163,9 @@ def measured_scale(scores: Any) -> float:
         )
     if not np.isfinite(rows).all():
         raise TransilError("scores that are not finite have no scale; remove or repair those rows")
-    scale = score_scale(rows)
-    if scale == 0.0:
+    if score_scale(rows) == 0.0:
         raise TransilError("all scores of a row are equal; such scores have no scale")
-    return scale
+    return rows
 
 
 def measured_scales(store: ScoreStore, split: str = "test") -> dict[int, float]:
@@ -174,4 +173,4 @@ def measured_scales(store: ScoreStore, split: str = "test") -> dict[int, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of states to come: told by what judges them
         states = store.require(split, unfinished=True)
-    return {s: measured_scale(store.get(split, s).scores) for s in states[1:]}
+    return {s: score_scale(measured_rows(store.get(split, s).scores)) for s in states[1:]}

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from transil.correction.layers import Pairs
 from transil.correction.objective import Penalty, Problem
+from transil.correction.parameters import Parameters
 from transil.errors import TransilError
 
 # progress(fraction of this state's fit that is done, from 0 to 1)
@@ -45,9 +45,9 @@ class FitRecord:
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted pairs of one state, and how the fit went."""
+    """The fitted pairs, or other parameters, of one state, and how the fit went."""
 
-    pairs: Pairs
+    pairs: Parameters
     record: FitRecord
 
 
@@ -68,7 +68,7 @@ class Solver(ABC):
 
     @abstractmethod
     def fit(
-        self, problem: Problem, previous: Pairs | None = None, progress: Progress = no_progress
+        self, problem: Problem, previous: Parameters | None = None, progress: Progress = no_progress
     ) -> Fit:
         """Fit one state. `previous` holds the pairs fitted in the state before, if any."""
 

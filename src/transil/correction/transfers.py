@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 from transil.correction.alike import check_alike, check_scales
-from transil.correction.bank import Bank, How, Transfer
+from transil.correction.bank import Bank, Transfer
+from transil.correction.rules import RULES
 from transil.errors import TransilError
 from transil.files import digest
-from transil.registry import nearest
 from transil.scores import ScoreStore
 
 
@@ -40,7 +40,7 @@ def merge(banks: Sequence[Bank]) -> Bank:
 
 def transfer(
     banks: Bank | Sequence[Bank],
-    how: How = "mean",
+    how: str = "mean",
     *,
     reference: str | None = None,
     target: ScoreStore | None = None,
@@ -55,21 +55,20 @@ def transfer(
       (`target`, `split`). It looks at what it is judged by: an upper bound over single references.
     """
     bank = merge([banks] if isinstance(banks, Bank) else banks)
-    if how not in get_args(How):
-        raise TransilError(f"transfer: '{how}' is unknown; {nearest(how, get_args(How))}")
-    if reference is not None and how != "single":
+    wants = RULES.find(how).wants
+    if reference is not None and wants != "reference":
         raise TransilError(f"transfer: a reference is named, but '{how}' does not take one")
-    if target is not None and how != "oracle":
+    if target is not None and wants != "target":
         raise TransilError(f"transfer: a target is given, but '{how}' does not look at it")
-    if how == "single" and reference is None:
-        raise TransilError(f"transfer: 'single' needs the name of a reference ({bank.names()})")
-    if how in ("mean", "median") and not isinstance(banks, Bank):  # else `fit` has looked
+    if wants == "reference" and reference is None:
+        raise TransilError(f"transfer: '{how}' needs the name of a reference ({bank.names()})")
+    if wants is None and not isinstance(banks, Bank):  # else `fit` has looked
         check_scales(bank.references)
-    if how == "oracle":
+    if wants == "target":
         if target is None:
-            raise TransilError("transfer: 'oracle' needs the target's score store with test labels")
+            raise TransilError(f"transfer: '{how}' needs the target's score store with test labels")
         bank.check_store(target, same_method=same_method)
-        return replace(bank, transfer=Transfer("oracle", choice=_best(bank, target, split)))
+        return replace(bank, transfer=Transfer(how, choice=_best(bank, target, split)))
     return replace(bank, transfer=Transfer(how, reference))
 
 
@@ -94,7 +93,7 @@ def _best(bank: Bank, target: ScoreStore, split: str) -> dict[int, str]:
         data = target.get(split, state)
         accuracy = {}
         for reference in bank.references:
-            pairs = bank.correction.applied(reference.pairs, state)
+            pairs = bank.alone(reference.name).ready(data.scores, state).applied(state)
             scores = bank.apply(pairs, data.scores, state)
             accuracy[reference.name] = float((scores.argmax(axis=1) == data.columns).mean())
         choice[state] = max(accuracy, key=accuracy.__getitem__)

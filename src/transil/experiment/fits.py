@@ -89,7 +89,11 @@ class Job:
         """The file that keeps it; its name says what it was made from."""
         states = self.store.schedule.states
         kind = get_correction(self.correction)
-        designs = [kind.matrix(state).tolist() for state in range(2, states + 1)]
+        designs = [
+            outline.follows.tolist()
+            for state in range(2, states + 1)
+            if (outline := kind.outline(self.store.schedule, state))
+        ]
         code = digest([self.source, kind.centred, designs])[:12]
         of = f"{self.name}-{self.store.method}-s{states}-{self.correction}-{self.candidate}"
         return self.folder / f"{plain_name(of).lstrip('-')}-{code}.json"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from transil.arrays import FloatArray
+from transil.correction.affine import correct_groups
 from transil.correction.bank import Bank
-from transil.correction.layers import correct_groups
 from transil.correction.transfers import transfer
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
@@ -379,7 +379,7 @@ def detail(
 
 def last_pairs(bank: Bank, method: str, states: int, seed: int) -> Pairs:
     """Alpha and beta of the last state, for each reference."""
-    made = [bank.correction.applied(r.pairs, states) for r in bank.references]
+    made = [bank.alone(r.name).applied(states) for r in bank.references]
     return Pairs(
         method, states, seed, bank.correction.name, bank.solver or "",
         [r.name for r in bank.references],

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from transil.arrays import to_numpy
 from transil.correction.bank import Bank, Reference, Transfer
-from transil.correction.layers import Pairs
+from transil.correction.parameters import Pairs
 from transil.correction.registry import get_correction
 from transil.errors import TransilError
 from transil.files import digest, sha256
@@ -85,7 +85,12 @@ def import_bank(
     pairs, checksums = {}, []
     for t in states[1:]:
         file = folder / f"bic_model_{t}.ckpt"
-        pairs[t + 1] = _read_pairs(file, t + 1, kind.fitted(t + 1))
+        wanted = kind.outline(schedule, t + 1).counts
+        if list(wanted) != ["alpha", "beta"]:
+            raise TransilError(
+                f"'{kind.name}' is not made of pairs, and the released parameters are"
+            )
+        pairs[t + 1] = _read_pairs(file, t + 1, wanted["alpha"])
         checksums.append(sha256(file))
     return Bank(
         correction=kind,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from transil.arrays import FloatArray, check_finite, check_scores, is_torch, to_numpy
+from transil.correction.affine import BLOCK
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
-from transil.correction.layers import BLOCK
 from transil.correction.scales import some_rows
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
@@ -175,6 +175,8 @@ def _write_npy(
     bank, state, places = how.bank, how.known_state, how.places(scores)
     if how.rescale:
         bank = _like(how, scores, source)
+    elif bank.correction.measured:
+        bank = bank.ready(reordered(scores, places), state)
     pairs = bank.applied(state)
     back = None if places is None else backwards(places)
     rows = max(1, BLOCK // scores.shape[1])

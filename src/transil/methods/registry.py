@@ -20,7 +20,7 @@ from transil.nets.heads import find_head
 from transil.registry import Registry, nearest
 from transil.typed import of_type
 
-METHODS: Registry[Method] = Registry(
+METHODS: Registry[type[Method]] = Registry(
     "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, LwfAll, Lucir, Joint]
 )
 register_method: Callable[[type[Method]], type[Method]] = METHODS.register

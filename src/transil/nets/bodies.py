@@ -173,6 +173,6 @@ class ConvNet(Body):
         return features
 
 
-BODIES: Registry[Body] = Registry(
+BODIES: Registry[type[Body]] = Registry(
     "body", "transil.bodies", [ResNet18, ResNet18Cifar, ResNet32, ConvNet]
 )

@@ -1,0 +1,117 @@
+"""Fit the function of `adbic-any` by likelihood on the evidence of all references and schedules at once.
+
+The loss of each state is a quadratic in its pairs, these are linear in the coefficients, so the
+optimum is one linear system. The coefficients are kept small in the norm of the function, which fades
+to the mean of what was seen where nothing like it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from transil.arrays import Float64Array
+from transil.correction.any_schedule import WEIGHTS, AdBiCAny
+from transil.correction.evidence import Evidence
+from transil.correction.parameters import Parameters
+from transil.errors import TransilError
+
+# Chosen between references, as the features were (docs/any-schedule.md).
+CENTRES = 150
+PENALTY = 0.1
+# The distance within which this share of the states of references that were left out lies.
+WITHIN = 0.95
+
+System: TypeAlias = tuple[Float64Array, Float64Array]
+
+
+def fit_any(
+    evidence: Sequence[Evidence],
+    *,
+    weights: Mapping[str, float] = WEIGHTS,
+    penalty: float = PENALTY,
+    centres: int = CENTRES,
+) -> tuple[AdBiCAny, Parameters]:
+    """The correction with its centres, and its coefficients."""
+    if not evidence:
+        raise TransilError("a function of schedules is fitted on one state at least")
+    form = AdBiCAny(weights=dict(weights), centres=np.zeros((1, len(weights))))
+    form = replace(form, centres=spread_out(_points(form, evidence), centres))
+    parts = {name: _system(form, of) for name, of in by_reference(evidence).items()}
+    fitted = _solve(form, list(parts.values()), penalty)
+    if len(parts) > 1:
+        form = _with_residuals(form, evidence, parts, penalty)
+    return form, fitted
+
+
+def by_reference(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+    """The evidence of each reference: models trained on the same images are not independent."""
+    found: dict[str, list[Evidence]] = {}
+    for one in evidence:
+        found.setdefault(one.reference, []).append(one)
+    return found
+
+
+def spread_out(points: Float64Array, count: int) -> Float64Array:
+    """Up to `count` of the points (n, d), each as far as can be from those before it."""
+    chosen = [int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())]
+    away = np.full(len(points), np.inf)
+    while len(chosen) < count:
+        away = np.minimum(away, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+        if away.max() <= 0.0:
+            break
+        chosen.append(int(away.argmax()))
+    return points[chosen]
+
+
+def _points(form: AdBiCAny, evidence: Sequence[Evidence]) -> Float64Array:
+    return np.concatenate([form.points(one.facts) for one in evidence])
+
+
+def _system(form: AdBiCAny, evidence: Sequence[Evidence]) -> System:
+    """Sums over states of D'HD and D'H(pairs - offset), D being the design."""
+    size = 2 * len(form.centres)
+    left, right = np.zeros((size, size)), np.zeros(size)
+    for one in evidence:
+        design = form.design(one.facts)
+        weighted = design.matrix.T @ one.hessian
+        left += weighted @ design.matrix
+        right += weighted @ (one.pairs.vector - design.offset)
+    return left, right
+
+
+def _solve(form: AdBiCAny, parts: Sequence[System], penalty: float) -> Parameters:
+    left, right = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
+    norm = np.kron(np.eye(2), form.smoothness)
+    # What rounding leaves of directions in which nothing was seen.
+    lift = 1e-9 * np.trace(left) / len(left) * np.eye(len(left))
+    found = np.linalg.solve(left + penalty * norm + lift, right)
+    half = len(found) // 2
+    return Parameters({"of_alpha": found[:half], "of_beta": found[half:]})
+
+
+def _with_residuals(
+    form: AdBiCAny, evidence: Sequence[Evidence], parts: Mapping[str, System], penalty: float
+) -> AdBiCAny:
+    """The form, with what references that are left out tell of its errors and of its reach."""
+    squares: list[Float64Array] = []
+    points: list[Float64Array] = []
+    distances: list[float] = []
+    groups = by_reference(evidence)
+    for name, left_out in groups.items():
+        others = [one for other, of in groups.items() if other != name for one in of]
+        fitted = _solve(form, [part for other, part in parts.items() if other != name], penalty)
+        near = replace(form, centres=spread_out(_points(form, others), len(form.centres)))
+        for one in left_out:
+            away = form.spread(fitted, one.facts).vector - one.pairs.vector
+            alpha, beta = np.split(away, 2)
+            beta = (beta - beta.mean()) / (one.facts.scale or 1.0)  # a common shift changes nothing
+            squares.append(np.stack([alpha, beta], axis=1) ** 2)
+            points.append(form.points(one.facts))
+            distances.append(near.distance(one.facts))
+    weight = np.exp(-0.5 * form._squares(np.concatenate(points)))  # (points, centres)
+    mean = weight.T @ np.concatenate(squares) / weight.sum(axis=0)[:, None]
+    return replace(form, residuals=np.sqrt(mean), reach=float(np.quantile(distances, WITHIN)))

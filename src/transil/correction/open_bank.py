@@ -1,0 +1,133 @@
+"""A bank for any schedule: parameters of a function, fitted on references of many schedules."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from transil.correction.bank import Bank, Reference
+from transil.correction.layers import Correction
+from transil.correction.parameters import Parameters
+from transil.errors import ScheduleWarning, TransilError
+from transil.files import write_json
+from transil.schedule import Schedule, ScheduleLike
+
+MOST_STATES = 300
+# Beyond the smallest and largest that references had, by this factor, pairs are a guess.
+BEYOND = 1.5
+GENERIC = "generic"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Which schedules references had: the smallest and the largest number of each kind.
+
+    `states` and `classes` of a schedule; `ratio`: of a group's size to the mean of those so far.
+    """
+
+    states: tuple[float, float]
+    classes: tuple[float, float]
+    ratio: tuple[float, float]
+
+    @classmethod
+    def of(cls, schedules: Sequence[Schedule]) -> Seen:
+        """What these schedules show."""
+        facts = [_numbers(schedule) for schedule in schedules]
+        ranges = [(min(f[i][0] for f in facts), max(f[i][1] for f in facts)) for i in range(3)]
+        return cls(*ranges)
+
+    def beyond(self, schedule: Schedule) -> list[str]:
+        """In which ways a schedule lies outside, and how far; nothing where it does not."""
+        said = []
+        words = ("states", "classes", "times the mean size in a group")
+        for what, (low, high), (least, most) in zip(
+            words, _numbers(schedule), vars(self).values(), strict=True
+        ):
+            for value, limit in ((low, least), (high, most)):
+                factor = max(value / limit, limit / value)
+                outside = value < least or value > most
+                if outside and factor > BEYOND:
+                    were = f"{least:.3g} to {most:.3g} were seen"
+                    said.append(f"{value:.3g} {what} ({were}: {factor:.1f} times off)")
+        return said
+
+
+def _numbers(schedule: Schedule) -> tuple[tuple[float, float], ...]:
+    """Smallest and largest: states, classes, and a group's size over the mean of those so far."""
+    ratios = []
+    for state in range(2, schedule.states + 1):
+        mean = schedule.seen[state - 1] / state
+        ratios += [min(schedule.sizes[:state]) / mean, max(schedule.sizes[:state]) / mean]
+    states, classes = schedule.states, schedule.seen[-1]
+    return (
+        (states, states),
+        (classes, classes),
+        (min(ratios, default=1.0), max(ratios, default=1.0)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenBank:
+    """Parameters that hold for any schedule; `for_schedule` makes the bank of one.
+
+    `method` is None where it was fitted on several methods together: the generic one. `expected`: what
+    it gained on data sets that it was not fitted on, in words.
+    """
+
+    correction: Correction
+    parameters: Parameters
+    references: tuple[str, ...]
+    seen: Seen
+    method: str | None = None
+    solver: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    score_kind: str = "logit"
+    expected: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.references)
+        return f"OpenBank({self.name} {self.correction.name}: any schedule; of {names})"
+
+    @property
+    def name(self) -> str:
+        """The method, or 'generic'."""
+        return self.method or GENERIC
+
+    def for_schedule(self, schedule: ScheduleLike) -> Bank:
+        """The bank of a schedule. It warns where that is far from all that references had."""
+        schedule = Schedule.of(schedule)
+        if schedule.states > MOST_STATES:
+            raise TransilError(
+                f"schedule: {schedule.states} states; a bank is made for at most {MOST_STATES}"
+            )
+        if beyond := self.seen.beyond(schedule):
+            warnings.warn(
+                f"schedule far from what the {self.name} bank was fitted on: {'; '.join(beyond)}; "
+                "compare with labels before you rely on it",
+                ScheduleWarning,
+                stacklevel=2,
+            )
+        pairs = dict.fromkeys(range(2, schedule.states + 1), self.parameters)
+        provenance = {"made_from": self.name, "of": list(self.references), **self.provenance}
+        if self.expected is not None:
+            provenance["expected"] = self.expected
+        return Bank(
+            correction=self.correction,
+            schedule=Schedule.from_sizes(schedule.sizes),
+            references=(Reference(f"{self.name}, any schedule", pairs),),
+            method=self.method,
+            solver=self.solver,
+            settings=self.settings,
+            score_kind=self.score_kind,
+            provenance=provenance,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON, atomically."""
+        from transil.correction.bank_json import open_to_json
+
+        write_json(path, open_to_json(self))
