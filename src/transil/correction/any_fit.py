@@ -36,15 +36,22 @@ def fit_any(
     centres: int = CENTRES,
 ) -> tuple[AdBiCAny, Parameters]:
     """The correction with its centres, and its coefficients."""
-    if not evidence:
-        raise TransilError("a function of schedules is fitted on one state at least")
-    form = AdBiCAny(weights=dict(weights), centres=np.zeros((1, len(weights))))
-    form = replace(form, centres=spread_out(_points(form, evidence), centres))
-    parts = {name: _system(form, of) for name, of in by_reference(evidence).items()}
-    fitted = _solve(form, list(parts.values()), penalty)
+    form = form_of(evidence, weights=weights, centres=centres)
+    parts = {name: system_of(form, of) for name, of in by_reference(evidence).items()}
+    fitted = solve(form, list(parts.values()), penalty)
     if len(parts) > 1:
         form = _with_residuals(form, evidence, parts, penalty)
     return form, fitted
+
+
+def form_of(
+    evidence: Sequence[Evidence], *, weights: Mapping[str, float] = WEIGHTS, centres: int = CENTRES
+) -> AdBiCAny:
+    """The correction with its centres among what was seen; nothing is fitted yet."""
+    if not evidence:
+        raise TransilError("a function of schedules is fitted on one state at least")
+    form = AdBiCAny(weights=dict(weights), centres=np.zeros((1, len(weights))))
+    return replace(form, centres=spread_out(_points(form, evidence), centres))
 
 
 def by_reference(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
@@ -71,7 +78,7 @@ def _points(form: AdBiCAny, evidence: Sequence[Evidence]) -> Float64Array:
     return np.concatenate([form.points(one.facts) for one in evidence])
 
 
-def _system(form: AdBiCAny, evidence: Sequence[Evidence]) -> System:
+def system_of(form: AdBiCAny, evidence: Sequence[Evidence]) -> System:
     """Sums over states of D'HD and D'H(pairs - offset), D being the design."""
     size = 2 * len(form.centres)
     left, right = np.zeros((size, size)), np.zeros(size)
@@ -83,7 +90,8 @@ def _system(form: AdBiCAny, evidence: Sequence[Evidence]) -> System:
     return left, right
 
 
-def _solve(form: AdBiCAny, parts: Sequence[System], penalty: float) -> Parameters:
+def solve(form: AdBiCAny, parts: Sequence[System], penalty: float) -> Parameters:
+    """The coefficients that suit the sums of several references best."""
     left, right = (np.sum(values, axis=0) for values in zip(*parts, strict=True))
     norm = np.kron(np.eye(2), form.smoothness)
     # What rounding leaves of directions in which nothing was seen.
@@ -103,7 +111,7 @@ def _with_residuals(
     groups = by_reference(evidence)
     for name, left_out in groups.items():
         others = [one for other, of in groups.items() if other != name for one in of]
-        fitted = _solve(form, [part for other, part in parts.items() if other != name], penalty)
+        fitted = solve(form, [part for other, part in parts.items() if other != name], penalty)
         near = replace(form, centres=spread_out(_points(form, others), len(form.centres)))
         for one in left_out:
             away = form.spread(fitted, one.facts).vector - one.pairs.vector

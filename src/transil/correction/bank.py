@@ -277,6 +277,8 @@ class Bank:
         """
         if not isinstance(scales, Mapping):
             raise TransilError(f"scales are given by state, as {{7: 6.2}}, not as {scales!r}")
+        if self.correction.measured:  # it looks at the scores anyway
+            return self
         lack = set(range(2, max(scales, default=0))) - set(scales)
         if lack and self.correction.lasting:
             raise TransilError(
@@ -305,8 +307,6 @@ class Bank:
 
     def _scaled(self, fitted: Parameters, state: int, ratio: float) -> Parameters:
         """What is fitted in a state, for scores `ratio` times as large: beta grows, alpha does not."""
-        if self.correction.measured:  # its design knows the scale
-            return fitted
         design = self.correction.designed(Facts(self.schedule, state))
         return fitted.replaced(np.where(design.moves_beta, ratio, 1.0) * fitted.vector)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from transil.arrays import check_raw, check_scores, to_numpy
 from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank, Reference
-from transil.correction.layers import Correction
+from transil.correction.evidence import Evidence
+from transil.correction.layers import AdBiCCentred, Correction
 from transil.correction.objective import Problem
+from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Parameters
 from transil.correction.registry import get_correction, get_solver
 from transil.correction.scales import score_scale
@@ -76,19 +78,13 @@ def fit(
     All stores must have the same group sizes and method. `names` are those of the references
     (default: data set, or folder). Settings go to the solver: `penalty=Penalty(0, 0)`, `seed=1`.
     """
-    given = [stores] if isinstance(stores, ScoreStore | str | os.PathLike) else stores
-    opened = [as_store(store) for store in given]
-    if not opened:
-        raise TransilError("fit: no score store was given")
+    opened = _opened(stores)
     kind, how = get_correction(correction), get_solver(solver, **settings)
     first = opened[0]
     for store in opened[1:]:
         names_of = (first.name, store.name)
         check_alike(_facts(first), _facts(store), names_of, "a bank holds references of one kind")
-    if names is None:
-        names = [_reference_name(store) for store in opened]
-    if len(names) != len(opened):
-        raise TransilError(f"fit: {len(names)} names for {len(opened)} stores")
+    names = _names(opened, names)
     if len(set(names)) < len(names):
         raise TransilError("fit: two references have one name; give each its own (names, --name)")
     if first.schedule.states < 2:
@@ -123,6 +119,57 @@ def fit(
     )
 
 
+def fit_any_schedule(
+    stores: StoreLike | Sequence[StoreLike],
+    *,
+    split: str = "val",
+    names: Sequence[str] | None = None,
+    watch: Watch | None = None,
+) -> OpenBank:
+    """Fit one bank for any schedule on reference stores of one method and as many schedules as can be.
+
+    `names` are those of the references' images (default: data set, or folder); stores of one name
+    are models of the same images, which are left out together where errors are told.
+    """
+    opened = _opened(stores)
+    alike = [{k: v for k, v in _facts(store).items() if k != "schedule"} for store in opened]
+    for store, facts in zip(opened, alike, strict=True):
+        names_of = (opened[0].name, store.name)
+        check_alike(alike[0], facts, names_of, "a bank holds references of one kind")
+    evidence: list[Evidence] = []
+    for number, (store, name) in enumerate(zip(opened, _names(opened, names), strict=True)):
+        for state, problem in _problems(store, split, AdBiCCentred()):
+            evidence.append(Evidence.of(name, f"{name}--{number}", problem))
+            if watch is not None:
+                watch(f"{name} ({number + 1})", state, 1.0)
+    return OpenBank.of(
+        evidence,
+        method=opened[0].method,
+        score_kind=opened[0].kind,
+        provenance={
+            "versions": versions(),
+            "config_hash": digest([split, *(store.fingerprint() for store in opened)]),
+            "split": split,
+            "stores": len(opened),
+        },
+    )
+
+
+def _opened(stores: StoreLike | Sequence[StoreLike]) -> list[ScoreStore]:
+    given = [stores] if isinstance(stores, ScoreStore | str | os.PathLike) else stores
+    opened = [as_store(store) for store in given]
+    if not opened:
+        raise TransilError("fit: no score store was given")
+    return opened
+
+
+def _names(opened: Sequence[ScoreStore], names: Sequence[str] | None) -> Sequence[str]:
+    names = [_reference_name(store) for store in opened] if names is None else names
+    if len(names) != len(opened):
+        raise TransilError(f"fit: {len(names)} names for {len(opened)} stores")
+    return names
+
+
 def _fit_reference(
     store: ScoreStore,
     name: str,
@@ -133,17 +180,24 @@ def _fit_reference(
 ) -> Reference:
     pairs: dict[int, Parameters] = {}
     records, scale = {}, {}
+    for state, problem in _problems(store, split, correction):
+        progress = no_progress if watch is None else _told_to(watch, name, state)
+        fitted = solver.fit(problem, pairs.get(state - 1), progress)
+        pairs[state], records[state] = fitted.pairs, fitted.record
+        scale[state] = score_scale(problem.scores)
+    return Reference(name, pairs, records, scale, source=store.fingerprint())
+
+
+def _problems(
+    store: ScoreStore, split: str, correction: Correction
+) -> Iterator[tuple[int, Problem]]:
+    """What is to be fitted in each state from 2."""
     for state in store.require(split)[1:]:
         data = store.get(split, state)
         where = f"{store.name}, split '{split}', state {state}"
         if store.kind == "logit":
             check_raw(data.scores, where, "a bank is fitted on raw scores", correction.centred)
-        problem = _problem(data, store.schedule, state, correction, where)
-        progress = no_progress if watch is None else _told_to(watch, name, state)
-        fitted = solver.fit(problem, pairs.get(state - 1), progress)
-        pairs[state], records[state] = fitted.pairs, fitted.record
-        scale[state] = score_scale(data.scores)
-    return Reference(name, pairs, records, scale, source=store.fingerprint())
+        yield state, _problem(data, store.schedule, state, correction, where)
 
 
 def _problem(

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from transil.correction.any_fit import by_reference, fit_any
 from transil.correction.bank import Bank, Reference
+from transil.correction.evidence import NEWTON, Evidence
 from transil.correction.layers import Correction
 from transil.correction.parameters import Parameters
 from transil.errors import ScheduleWarning, TransilError
@@ -87,6 +89,31 @@ class OpenBank:
     score_kind: str = "logit"
     expected: str | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        evidence: Sequence[Evidence],
+        *,
+        method: str | None,
+        score_kind: str = "logit",
+        expected: str | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> OpenBank:
+        """Fitted on the states of references; `method` None where these are of several."""
+        correction, parameters = fit_any(evidence)
+        return cls(
+            correction=correction,
+            parameters=parameters,
+            references=tuple(by_reference(evidence)),
+            seen=Seen.of([one.facts.schedule for one in evidence]),
+            method=method,
+            solver=NEWTON.name,
+            settings=NEWTON.settings(),
+            score_kind=score_kind,
+            expected=expected,
+            provenance=provenance or {},
+        )
 
     def __repr__(self) -> str:
         names = ", ".join(self.references)

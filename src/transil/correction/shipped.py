@@ -2,6 +2,7 @@
 
 They lie in `transil/banks`, named METHOD-sSTATES-CORRECTION-SOLVER.json: `lwf-s10-adbic-newton.json`.
 `defaults.json` beside them says which correction and solver a method's short name stands for.
+METHOD-any.json holds for any schedule, generic-any.json for methods that nobody listed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 import operator
 import os
 import re
+from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transil.correction.bank import Bank
+from transil.correction.bank import Bank, in_file
+from transil.correction.bank_json import any_bank_from_json
+from transil.correction.open_bank import GENERIC, OpenBank
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.errors import TransilError
 from transil.files import read_json
+from transil.schedule import Schedule, ScheduleLike
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -22,9 +27,16 @@ if TYPE_CHECKING:
 DEFAULT = ("adbic", "newton")  # correction and solver of methods that the table does not name
 DEFAULTS_FILE = "defaults.json"
 
-# Pairs of another method or number of states do not do, so there is one thing left.
-_FIT = "; for others fit one on references (transil fit, docs/correct-scores.md)"
-REMEDY = {"method": _FIT, "states": _FIT}
+ANY = "-any"  # the end of the name of a bank for any schedule
+_UNLISTED = (
+    "; 'transil bank list' has those for any schedule, too; 'generic' is for methods that are not "
+    "listed, or fit one on references (transil fit)"
+)
+# Pairs of another method or number of states do not do.
+REMEDY = {
+    "method": _UNLISTED,
+    "states": "; for others give the schedule (schedule=[12, 5, 5], --schedule 12,5,5)",
+}
 
 # The names of solvers hold no '-', those of methods and corrections may.
 _FILE = r"(.+)-s([1-9][0-9]{0,3})-(.+)-([^-]+)\.json"
@@ -52,34 +64,83 @@ class ShippedBank(NamedTuple):
 
     def load(self) -> Bank:
         """Read the bank."""
-        from importlib import resources
-
         with resources.as_file(folder().joinpath(f"{self.name}.json")) as path:
             return Bank.load(path)
 
 
 def load_bank(
-    bank: str | os.PathLike[str],
+    bank: str | os.PathLike[str] | None = None,
     *,
+    schedule: ScheduleLike | None = None,
     states: int | None = None,
     correction: str | None = None,
     solver: str | None = None,
 ) -> Bank:
     """A shipped bank by name, or a bank file.
 
+    `load_bank("lwf-t", schedule=[12, 5, 5, 8])` makes the bank of a schedule, whatever its groups;
+    `load_bank(None, schedule=...)` or "generic" where the method is not known, which knows less.
+
     `load_bank("lwf", states=10)`, `load_bank("lwf-s10")` and `load_bank("lwf-s10-adbic-newton")`
-    find a shipped one. What is not said is taken as: the only number of states there is, and the
-    method's default correction and solver; 'adbic' where that correction has no bank of the solver
-    that is named. Upper and lower case are alike. A text that ends in .json, holds a path separator
-    or names a file that exists is a file, and so is every `Path`: `load_bank("lucir-s10.json")`.
+    find a bank that was fitted on that number of equal groups. What is not said is taken as: the
+    only number of states there is, and the method's default correction and solver; 'adbic' where
+    that correction has no bank of the solver that is named. With `schedule` the sizes of its groups
+    are changed (`Bank.for_schedule`). Upper and lower case are alike. A text that ends in .json,
+    holds a path separator or names a file that exists is a file, and so is every `Path`:
+    `load_bank("lucir-s10.json")`.
     """
-    if isinstance(bank, str) and not _is_file(bank):
-        return find_shipped(bank, states=states, correction=correction, solver=solver).load()
-    if any(choice is not None for choice in (states, correction, solver)):
+    choices = {"states": states, "correction": correction, "solver": solver}
+    groups = None if schedule is None else Schedule.of(schedule)
+    found = find_bank(bank, any_schedule=groups is not None, **choices)
+    if groups is not None:
+        return found.for_schedule(groups)
+    if isinstance(found, OpenBank):
+        raise TransilError(
+            f"bank '{bank or GENERIC}': it holds for any schedule; say which one: "
+            "--schedule 12,5,5,8, or load_bank(..., schedule=[12, 5, 5, 8])"
+        )
+    return found
+
+
+def find_bank(
+    bank: str | os.PathLike[str] | None, *, any_schedule: bool = True, **choices: Any
+) -> Bank | OpenBank:
+    """As `load_bank`, but one for any schedule as it is.
+
+    `any_schedule`: whether the name of a method alone stands for that.
+    """
+    chosen = any(choice is not None for choice in choices.values())
+    if bank is None or (isinstance(bank, str) and not _is_file(bank)):
+        name = (bank or GENERIC).lower()
+        method = name.removesuffix(ANY)
+        known = shipped_any()
+        # A method that has no other bank can mean nothing else.
+        other = any(item.method == method for item in shipped_banks())
+        alone = any_schedule or (method in known and not other)
+        if name.endswith(ANY) or (not chosen and alone and re.fullmatch(_NAME, name) is None):
+            if method not in known:
+                raise TransilError(
+                    f"bank '{bank}': no such file, and no shipped bank has method '{method}'; there "
+                    f"are: {', '.join(known)}{_UNLISTED}"
+                )
+            if chosen:
+                raise TransilError(
+                    f"bank '{bank}': states, correction and solver do not go with it"
+                )
+            with resources.as_file(folder().joinpath(f"{method}{ANY}.json")) as path:
+                return in_file(path, any_bank_from_json)
+        return find_shipped(name, **choices).load()
+    if chosen:
         raise TransilError(
             f"{bank}: this is a file; states, correction and solver choose among shipped banks only"
         )
-    return Bank.load(bank)
+    return in_file(bank, any_bank_from_json)
+
+
+def shipped_any() -> list[str]:
+    """The methods that have a bank for any schedule, the generic one last."""
+    names = {f.name.removesuffix(f"{ANY}.json") for f in folder().iterdir() if ANY in f.name}
+    return sorted(names, key=lambda name: (name == GENERIC, name))
 
 
 def shipped_banks() -> list[ShippedBank]:
@@ -123,7 +184,8 @@ def find_shipped(
             shown = ", ".join(map(str, numbers))
             raise TransilError(
                 f"bank '{name}': say how many states, for {method} there are: {shown} "
-                f"(states={numbers[0]}, or '{method}-s{numbers[0]}')"
+                f"(states={numbers[0]}, or '{method}-s{numbers[0]}'); or give the schedule "
+                "(schedule=[12, 5, 5], --schedule 12,5,5)"
             )
         asked["states"] = numbers[0]
     usual, usual_solver = defaults().get(method, DEFAULT)
@@ -146,8 +208,6 @@ def find_shipped(
 
 def defaults() -> dict[str, tuple[str, str]]:
     """By method: the correction and the solver whose bank is taken when none is named."""
-    from importlib import resources
-
     with resources.as_file(folder().joinpath(DEFAULTS_FILE)) as path:
         table: dict[str, str] = read_json(path)
     split = {method: text.rpartition("-") for method, text in table.items()}
@@ -156,8 +216,6 @@ def defaults() -> dict[str, tuple[str, str]]:
 
 def folder() -> Traversable:
     """Where the banks of the package are."""
-    from importlib import resources
-
     return resources.files("transil.banks")
 
 

@@ -1,0 +1,155 @@
+"""Fit the banks for any schedule, and say how well they hold where they were not fitted.
+
+    python tools/any_banks.py results/any-schedule
+
+Reads METHOD.safetensors there (tools/any_schedule.py makes them) and `judged.json`, where that is there
+(tools/any_judge.py). Writes METHOD-any.json and generic-any.json into the package, where
+`transil.load_bank` finds them, and `forms.json`: how forms of the function compare.
+
+Forms are compared on references alone. Each run is predicted by a function that was fitted without
+its images and without its schedule; `kept` is the share of the loss above the optimum that it removes,
+1 for the run's own exact pairs and 0 for no correction (validation scores, quadratic around the exact
+pairs): over all runs together, and in the worst run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transil.correction.any_fit import CENTRES, PENALTY, form_of, solve, system_of
+from transil.correction.any_schedule import PLACE, SCORES, SIZE, WEIGHTS
+from transil.correction.evidence import Evidence, read_evidence
+from transil.correction.open_bank import GENERIC, OpenBank
+from transil.correction.parameters import Pairs
+from transil.correction.shipped import ANY
+from transil.errors import TransilError
+from transil.files import read_json, write_json
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "transil" / "banks"
+
+
+class Form(NamedTuple):
+    """One form of the function: which features count, how much, and how it is fitted."""
+
+    weights: Mapping[str, float] = WEIGHTS
+    penalty: float = PENALTY
+    centres: int = CENTRES
+
+
+NEIGHBOURS = {"newest size": 0.5, "after": 0.5, "before": 0.3, "behind": 0.3}
+FORMS = {
+    "one pair for all": Form({"newest": 1e-3}, centres=1),
+    "place": Form(PLACE),
+    "place, size": Form({**PLACE, **SIZE}),
+    "place, size, neighbours": Form({**PLACE, **SIZE, **NEIGHBOURS}),
+    "scores": Form(SCORES),
+    "place, size, scores (taken)": Form(),
+    "... and neighbours": Form({**WEIGHTS, **NEIGHBOURS}),
+    "... scores count half": Form({**WEIGHTS, **{k: v / 2 for k, v in SCORES.items()}}),
+    "... scores count double": Form({**WEIGHTS, **{k: v * 2 for k, v in SCORES.items()}}),
+    "... 40 centres": Form(centres=40),
+    "... penalty 0.01": Form(penalty=0.01),
+    "... penalty 1": Form(penalty=1.0),
+    "... linear": Form({k: v / 100 for k, v in WEIGHTS.items()}, penalty=1e-4),
+}
+
+
+def kept(evidence: Sequence[Evidence], form: Form) -> dict[str, tuple[float, float]]:
+    """By run: mean loss above the optimum, uncorrected and predicted from the others."""
+    made = form_of(evidence, weights=form.weights, centres=form.centres)
+    runs: dict[str, list[Evidence]] = {}
+    for one in evidence:
+        runs.setdefault(one.run, []).append(one)
+    systems = {run: system_of(made, states) for run, states in runs.items()}
+    found = {}
+    for run, states in runs.items():
+        others = [s for name, s in systems.items() if not _related(name, run)]
+        fitted = solve(made, others, form.penalty)
+        raw = [one.loss(Pairs.identity(one.facts.state)) for one in states]
+        predicted = [one.loss(made.spread(fitted, one.facts)) for one in states]
+        found[run] = float(np.mean(raw)), float(np.mean(predicted))
+    return found
+
+
+def _related(one: str, other: str) -> bool:
+    """Whether two runs (SET--SCHEDULE, or SET--SCHEDULE--METHOD) share images, schedule or method."""
+    return any(a == b for a, b in zip(one.split("--"), other.split("--"), strict=True))
+
+
+def summary(found: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """The shares kept: of all runs together, and in the worst one."""
+    raw, predicted = np.array(list(found.values())).T
+    return {
+        "kept": round(float(1 - predicted.sum() / raw.sum()), 4),
+        "worst": round(float((1 - predicted / raw).min()), 4),
+    }
+
+
+def of_all(evidence: Mapping[str, Sequence[Evidence]]) -> list[Evidence]:
+    """The evidence of all methods together; a run is named with its method."""
+    return [
+        Evidence(one.reference, f"{one.run}--{method}", one.facts, one.pairs, one.hessian)
+        for method, states in evidence.items()
+        for one in states
+    ]
+
+
+def expected(judged: Mapping[str, Any], name: str) -> str | None:
+    """What a bank gained where it was judged, in words."""
+    rows = [row for row in judged.get("rows", ()) if name in row]
+    if not rows:
+        return None
+    raw, mine = (float(np.mean([row[key] for row in rows])) for key in ("raw", name))
+    lost = sum(row[name] < row["raw"] for row in rows)
+    return (
+        f"{100 * raw:.1f} to {100 * mine:.1f} % on average over {len(rows)} models of "
+        f"{judged['target']}, a small network, on schedules and images it was not fitted on; worse "
+        f"than uncorrected in {lost}"
+    )
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="the evidence, a file for each method")
+    folder = parser.parse_args().folder
+    try:
+        files = sorted(folder.glob("*.safetensors"))
+        evidence = {path.stem: read_evidence(path) for path in files}
+        if not evidence:
+            raise TransilError(f"{folder}: no evidence here (METHOD.safetensors)")
+        there = folder / "judged.json"
+        judged = read_json(there) if there.exists() else {}
+    except TransilError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    table: dict[str, Any] = {}
+    together = of_all(evidence)
+    for name, form in FORMS.items():
+        table[name] = {method: summary(kept(of, form)) for method, of in evidence.items()}
+        if form == Form():  # hundreds of runs: only of the form that is taken
+            table[name][GENERIC] = summary(kept(together, form))
+        print(name, *(f"{method} {of['kept']:.3f}" for method, of in table[name].items()))
+    write_json(folder / "forms.json", table)
+    provenance = {"evidence": "results/any-schedule", "networks": ["resnet18-32"], "pixels": [32]}
+    for method, of in {**evidence, GENERIC: together}.items():
+        bank = OpenBank.of(
+            of,
+            method=None if method == GENERIC else method,
+            expected=expected(judged, GENERIC if method == GENERIC else "any"),
+            provenance=provenance,
+        )
+        bank.save(PACKAGE / f"{method}{ANY}.json")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
