@@ -23,7 +23,8 @@ BANKS = {
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9), st.floats(0.0, 0.5), st.integers(1, 4))
+# Of a few changed images the resampled gains are so few numbers that their quantiles jump.
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9), st.floats(0.05, 0.5), st.integers(1, 4))
 def test_the_interval_is_that_of_a_bootstrap(
     seed: int, right: float, changed: float, states: int
 ) -> None:

@@ -20,8 +20,10 @@ from support import ok, ship
 from transil import Bank, ScoreScaleWarning, TransilError, evaluate, load_bank
 from transil.cli.app import run
 from transil.correction import shipped
+from transil.correction.facts import Facts
+from transil.correction.open_bank import OpenBank
 from transil.correction.registry import SOLVERS
-from transil.correction.shipped import ShippedBank, shipped_banks
+from transil.correction.shipped import ShippedBank, find_bank, shipped_any, shipped_banks
 from transil.experiment.results import Results
 from transil.files import read_json, write_json
 from transil.synthetic import biased_scores
@@ -53,6 +55,12 @@ def banks(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(shipped, "folder", lambda: made)
     monkeypatch.chdir(tmp_path)
     return made
+
+
+def facts_of(schedule: str, state: int) -> Facts:
+    """What biased scores of a state tell without labels."""
+    store = biased_scores(schedule, seed=1)
+    return Facts.of(store.get("test", state).scores, store.schedule, state)
 
 
 def same(bank: Bank, folder: Path, name: str) -> bool:
@@ -142,11 +150,11 @@ def test_methods_and_corrections_with_hyphens(
         ("lwf-t", {"states": 5}, "no shipped bank has method 'lwf-t'; there are: ft+, lwf"),
         ("", {}, "no shipped bank has method ''"),
         ("lwf", {"states": 7}, "no shipped bank of lwf has states '7'; there are: 5, 10"),
-        ("lwf-s7", {}, "5, 10; for others fit one on references (transil fit, docs/correct-sc"),
+        ("lwf-s7", {}, "5, 10; for others give the schedule (schedule=[12, 5, 5], --schedule"),
         (
             "lwf-t-s5",
             {},
-            "ft+, lwf; for others fit one on references (transil fit, docs/correct-sc",
+            "ft+, lwf; 'transil bank list' has those for any schedule, too; 'generic' is for",
         ),
         ("lwf", {"states": "5"}, "states must be a whole number, not '5'"),
         ("lwf", {"states": True}, "states must be a whole number, not True"),
@@ -291,7 +299,11 @@ def test_list_of_none(tmp_path: Path) -> None:
 def test_the_real_list() -> None:
     """The command finds the package's own folder, as it is installed."""
     rows = json.loads(ok("bank", "list", "--json"))
-    assert [row["name"] for row in rows] == [bank.name for bank in shipped_banks()]
+    of_one = [row for row in rows if row["states"] is not None]
+    assert [row["name"] for row in of_one] == [bank.name for bank in shipped_banks()]
+    assert [row["name"] for row in rows if row["states"] is None] == [
+        f"{name}-any" for name in shipped_any()
+    ]
     assert "  transil bank list" in ok("bank", "list", "--help")
 
 
@@ -394,13 +406,30 @@ def check_shipped(path: Path) -> None:
             assert record.converged is not False, f"{where}, state {state}: not converged"
 
 
+def check_shipped_any(path: Path) -> None:
+    """The same for a bank that holds for any schedule."""
+    curve = find_bank(path)
+    assert isinstance(curve, OpenBank), path.name
+    assert path.name == f"{curve.name}{shipped.ANY}.json", f"{path.name}: it is {curve.name}"
+    assert (curve.method is None) == bool(curve.methods), f"{path.name}: of which method?"
+    assert curve.score_kind == "logit", f"{path.name}: scores of kind {curve.score_kind}"
+    assert curve.expected, f"{path.name}: what it gains is not told"
+    assert curve.provenance.get("versions", {}).get("transil"), f"{path.name}: made by what?"
+    assert curve.seen.states == (2.0, 25.0), f"{path.name}: {curve.seen}"
+    assert curve.correction.uncertainty(facts_of("20/4", 3)) is not None, f"{path.name}: unsure?"
+
+
 def test_every_shipped_bank_is_in_order() -> None:
     assert REAL.is_dir()
     table = read_json(REAL / "defaults.json")
     assert isinstance(table, dict)
     assert {solver for _, solver in shipped.defaults().values()} <= set(SOLVERS.names())
     for path in sorted(REAL.glob("*.json")):
-        if path.name != "defaults.json":
+        if path.name == "defaults.json":
+            continue
+        if path.name.endswith(f"{shipped.ANY}.json"):
+            check_shipped_any(path)
+        else:
             check_shipped(path)
     # Without a solver's name, one is found of every method, number of states and correction.
     for bank in shipped_banks():

@@ -30,6 +30,7 @@ from transil.correction.parameters import Pairs
 from transil.correction.shipped import ANY
 from transil.errors import TransilError
 from transil.files import read_json, write_json
+from transil.provenance import versions
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "transil" / "banks"
 
@@ -139,11 +140,17 @@ def main() -> int:
             table[name][GENERIC] = summary(kept(together, form))
         print(name, *(f"{method} {of['kept']:.3f}" for method, of in table[name].items()))
     write_json(folder / "forms.json", table)
-    provenance = {"evidence": "results/any-schedule", "networks": ["resnet18-32"], "pixels": [32]}
+    provenance = {
+        "versions": versions(),
+        "evidence": "results/any-schedule",
+        "networks": ["resnet18-32"],
+        "pixels": [32],
+    }
     for method, of in {**evidence, GENERIC: together}.items():
         bank = OpenBank.of(
             of,
             method=None if method == GENERIC else method,
+            methods=tuple(evidence) if method == GENERIC else (),
             expected=expected(judged, GENERIC if method == GENERIC else "any"),
             provenance=provenance,
         )

@@ -6,7 +6,7 @@ import os
 
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales, tell_once
-from transil.correction.shipped import load_bank
+from transil.correction.shipped import bank_for
 from transil.errors import TransilError
 from transil.metrics import Metrics, state_metrics
 from transil.scores import ScoreStore, as_store
@@ -24,16 +24,15 @@ def evaluate(
     """The metrics of all states of one split of a store (or its folder), raw or corrected.
 
     Of a store that is not finished the states that are there, with a warning. The bank may be given
-    as a file or by the name of a shipped one. `rescale` brings it to the
-    scale of these scores, without their labels.
+    as a file or by the name of a shipped one; one for any schedule is made for the store's. `rescale`
+    brings it to the scale of these scores, without their labels.
     """
     store = as_store(store)
     ranks = (topk,) if isinstance(topk, int) else tuple(topk)
     if min(ranks, default=1) < 1:
         raise TransilError(f"topk {topk}: it must be at least 1")
-    if isinstance(bank, str | os.PathLike):
-        bank = load_bank(bank)
     if bank is not None:
+        bank = bank_for(bank, store.schedule)
         bank.check_store(store, same_method=same_method)
         if rescale:
             bank = bank.at_scale(measured_scales(store, split))

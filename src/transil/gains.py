@@ -11,9 +11,10 @@ import numpy as np
 
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales, tell_once
-from transil.correction.shipped import load_bank
+from transil.correction.shipped import bank_for
 from transil.errors import TransilError
 from transil.hits import Correct, Hits, applied, are_nested, hits_of
+from transil.schedule import Schedule
 from transil.scores import ScoreStore, as_store
 
 AnyBank: TypeAlias = Bank | str | os.PathLike[str]
@@ -52,7 +53,7 @@ def gains(
     scale of these scores, without their labels.
     """
     store = as_store(store)
-    named = _named(banks)
+    named = _named(banks, store.schedule)
     if "raw" in named:
         raise TransilError("a bank cannot be called 'raw' here: so are the scores without one")
     for bank in named.values():
@@ -88,7 +89,9 @@ def _check_groups(store: ScoreStore, split: str, states: Sequence[int]) -> None:
         seen |= there
 
 
-def _named(banks: Mapping[str, AnyBank] | AnyBank | Iterable[AnyBank]) -> dict[str, Bank]:
+def _named(
+    banks: Mapping[str, AnyBank] | AnyBank | Iterable[AnyBank], schedule: Schedule
+) -> dict[str, Bank]:
     """Banks by name: the one given, that of the file, or 'bank 2' for one that has none."""
     if isinstance(banks, Bank):
         return {"bank": banks}
@@ -100,7 +103,7 @@ def _named(banks: Mapping[str, AnyBank] | AnyBank | Iterable[AnyBank]) -> dict[s
             f"bank {k}" if isinstance(bank, Bank) else os.fspath(bank): bank
             for k, bank in enumerate(several, start=1)
         }
-    return {n: bank if isinstance(bank, Bank) else load_bank(bank) for n, bank in entries.items()}
+    return {name: bank_for(bank, schedule) for name, bank in entries.items()}
 
 
 def paired(

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from transil import __version__
-from transil.cli import banks, correct, data, demo, experiments, predict, scores, train
+from transil.cli import banks, correct, data, demo, experiments, fits, predict, scores, train
 from transil.cli.output import complain, note
 from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
@@ -34,6 +34,7 @@ app = typer.Typer(
 )
 scores.add_to(app)
 correct.add_to(app)
+fits.add_to(app)
 banks.add_to(app)
 data.add_to(app)
 train.add_to(app)

@@ -1,8 +1,8 @@
-"""Commands on banks: import-bank, fit, transfer, bank list, bank show, bank compare, bank check."""
+"""Commands on banks: bank list, bank show, bank compare, bank make, bank check."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,224 +10,36 @@ import numpy as np
 import typer
 
 from transil.cli.check import check_command
+from transil.cli.correct import Groups
 from transil.cli.output import (
     note,
     print_facts,
     print_json,
     print_matrix,
     print_table,
-    progress_bar,
     read_schedule,
     say,
 )
 from transil.correction.bank import SHOWN, Bank
-from transil.correction.bank_json import FORMAT, VERSION
-from transil.correction.fitting import fit
-from transil.correction.objective import Penalty
+from transil.correction.bank_json import FORMAT, VERSION, open_to_json
+from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Pairs, Parameters
-from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
-from transil.correction.rules import RULES
-from transil.correction.shipped import load_bank, shipped_banks
+from transil.correction.shipped import ANY, find_bank, load_bank, shipped_any, shipped_banks
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
 from transil.files import check_replaceable
 from transil.interop.score_files import like_file
-from transil.scores import ScoreStore
-
-Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this file."""
-    app.command("import-bank", short_help="Released parameters into a bank.")(import_bank)
-    app.command("fit", short_help="Fit a correction on references.")(fit_command)
-    app.command("transfer", short_help="From references to a target.")(transfer_command)
     bank = typer.Typer(help="Look at banks.", no_args_is_help=True, rich_markup_mode=None)
     bank.command("list", short_help="The banks that come with transil.")(list_command)
     bank.command("show", short_help="What a bank is, its alpha and beta.")(show)
+    bank.command("make", short_help="The bank of your schedule.")(make)
     bank.command("compare", short_help="How far two banks are apart.")(compare)
     bank.command("check", short_help="How banks go with scores, without labels.")(check_command)
     app.add_typer(bank, name="bank")
-
-
-def import_bank(
-    source: Annotated[Path, typer.Argument(help="Folder of bic_model_{t}.ckpt files.")],
-    output: Output,
-    form: Annotated[str, typer.Option("--format", help="Only 'dkt', the authors' layout.")] = "dkt",
-    method: Annotated[str | None, typer.Option(help="The method they are for.")] = None,
-    correction: Annotated[
-        str, typer.Option(help=f"What they are: {', '.join(CORRECTIONS.names())}.")
-    ] = "adbic",
-    classes: Annotated[int, typer.Option(help="Number of classes, in equal groups.")] = 100,
-    schedule: Annotated[
-        str | None, typer.Option(help="Group sizes where they differ, '50,10,5,1,34'.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the reference; else the folder's.")
-    ] = None,
-) -> None:
-    """Bring correction parameters of the authors' release into a bank.
-
-    \b
-    Examples:
-      transil import-bank bic_models_lucir_s10 --format dkt --method lucir -o lucir-s10.json
-    """
-    from transil.interop import dkt
-
-    check_replaceable(output, FORMAT, VERSION)
-    if form != "dkt":
-        raise TransilError(f"--format '{form}' is unknown; banks are imported from 'dkt'")
-    bank = dkt.import_bank(
-        source,
-        method=method,
-        correction=correction,
-        classes=classes,
-        schedule=read_schedule(schedule),
-        name=name,
-    )
-    bank.save(output)
-    say(f"{output}: {bank.correction.name} for {bank.method or 'unnamed'}, {bank.schedule}")
-
-
-def fit_command(
-    stores: Annotated[list[Path], typer.Argument(help="Score stores of references.")],
-    output: Output,
-    split: Annotated[str, typer.Option(help="The split to fit on.")] = "val",
-    correction: Annotated[
-        str, typer.Option(help=f"One of: {', '.join(CORRECTIONS.names())}.")
-    ] = "adbic",
-    solver: Annotated[str, typer.Option(help=f"One of: {', '.join(SOLVERS.names())}.")] = "newton",
-    penalty_alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="c of the penalty c * alpha^2. Default: 0 for newton, 0.0025 for the others."
-        ),
-    ] = None,
-    penalty_beta: Annotated[
-        float | None,
-        typer.Option(
-            help="c of the penalty c * beta^2. Default: 0 for newton, 0.0525 for the others."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the shuffling, for 'paper' and 'adam'.")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="For 'authors' (200), 'paper' (300) and 'adam'.")
-    ] = None,
-    name: Annotated[
-        list[str] | None, typer.Option(help="Name of each reference, in order; repeat it.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The fit records as JSON.")] = False,
-) -> None:
-    """Fit a correction on the scores of references and keep it as a bank.
-
-    'newton' finds the exact optimum, 'authors' repeats the released recipe, 'paper' the text of
-    the paper. They give different accuracies: the bank says which one made it.
-
-    \b
-    Examples:
-      transil fit runs/lucir --split val --correction adbic --solver newton -o my-bank.json
-      transil fit runs/ref1 runs/ref2 runs/ref3 --solver authors -o bank.json
-      transil fit runs/ref1 --penalty-alpha 0.0025 --penalty-beta 0.0525 -o released.json
-    """
-    check_replaceable(output, FORMAT, VERSION)
-    opened = [ScoreStore.open(store) for store in stores]
-    usual = get_solver(solver).penalty
-    settings: dict[str, Any] = {
-        "penalty": Penalty(
-            usual.alpha if penalty_alpha is None else penalty_alpha,
-            usual.beta if penalty_beta is None else penalty_beta,
-        )
-    }
-    settings |= {k: v for k, v in (("seed", seed), ("epochs", epochs)) if v is not None}
-    total = sum(max(0, store.schedule.states - 1) for store in opened)
-    finished: set[tuple[str, int]] = set()
-    with progress_bar(total) as update:
-
-        def watch(reference: str, state: int, fraction: float) -> None:
-            if fraction >= 1.0:
-                finished.add((reference, state))
-            done = len(finished) + (fraction if fraction < 1.0 else 0.0)
-            update(done, f"{reference}, state {state}")
-
-        bank = fit(
-            opened,
-            split=split,
-            correction=correction,
-            solver=solver,
-            names=name or None,
-            watch=watch,
-            **settings,
-        )
-    bank.save(output)
-    if as_json:
-        print_json({r.name: {s: vars(x) for s, x in r.records.items()} for r in bank.references})
-        return
-    for reference in bank.references:
-        _print_records(bank, reference.name)
-        _note_turned(reference.pairs, f"{reference.name}: ")
-    say(f"{output}: {bank.correction.name}, {len(bank.references)} reference(s), {bank.schedule}")
-
-
-def transfer_command(
-    banks: Annotated[list[str], typer.Argument(help="Banks (files or names), fitted in one way.")],
-    output: Output,
-    how: Annotated[str, typer.Option(help=f"One of: {', '.join(RULES.names())}.")] = "mean",
-    reference: Annotated[str | None, typer.Option(help="For 'single': which one.")] = None,
-    target: Annotated[
-        Path | None, typer.Option(help="For 'oracle': the target's score store.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="For 'oracle': the split with test labels.")] = "test",
-    schedule: Annotated[
-        str | None, typer.Option(help="The target's groups, '200/10', where sizes differ.")
-    ] = None,
-    like: Annotated[
-        Path | None,
-        typer.Option(help="Bring it to the scale of these scores (.npy or .pt; no labels needed)."),
-    ] = None,
-    state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
-    any_method: Annotated[
-        bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
-    ] = False,
-) -> None:
-    """Join the references of some banks and choose how they are transferred to a target.
-
-    'oracle' takes, for each state, the one reference that does best on the target's test labels: an
-    upper bound over single references (a mean of several may exceed it), never a result. --schedule
-    is for groups that are all larger or smaller than the bank's by one factor. --like is for a model
-    in use: the scale of its scores is measured once, for this state and those before.
-
-    \b
-    Examples:
-      transil transfer ref1.json ref2.json ref3.json --how mean -o bank.json
-      transil transfer bank.json --how single --reference ref2 -o one.json
-      transil transfer bank.json --how oracle --target runs/target -o bound.json
-      transil transfer lwf-s10 --schedule 200/10 -o lwf-200.json
-      transil transfer lucir-s10 --like scores.npy --state 7 -o mine.json
-    """
-    check_replaceable(output, FORMAT, VERSION)
-    store = ScoreStore.open(target) if target else None
-    loaded = [load_bank(bank) for bank in banks]
-    groups = read_schedule(schedule)
-    if groups is not None:
-        loaded = [bank.for_schedule(groups) for bank in loaded]
-    result = transfer(
-        loaded, how, reference=reference, target=store, split=split, same_method=not any_method
-    )
-    if like is not None:
-        result = like_file(result, like, state)
-    elif state is not None:
-        raise TransilError("--state goes with --like")
-    result.save(output)
-    if how == "oracle":
-        note(
-            "note: the oracle looks at the target's test labels: an upper bound over single "
-            "references, not a result"
-        )
-        rows = [[f"{s}", name] for s, name in sorted(result.transfer.choice.items())]
-        print_table("best reference per state", ["state", "reference"], rows)
-    say(f"{output}: {how} of {len(result.references)} reference(s), {result.schedule}")
 
 
 def list_command(
@@ -238,8 +50,9 @@ def list_command(
 ) -> None:
     """List the banks that come with transil.
 
-    The default one of a method and number of states has a short name: lwf-s10. Scale is how far
-    the references' scores spread, the smallest and the largest of the states.
+    METHOD-any holds for any schedule: give yours with --schedule. The others were fitted on 5, 10 or
+    20 equal groups; the default one of a method and number of states has a short name: lwf-s10. Scale
+    is how far the references' scores spread, the smallest and the largest of the states.
 
     \b
     Examples:
@@ -247,20 +60,53 @@ def list_command(
       transil bank list lucir-s20
       transil bank list --json
     """
-    found = []
-    beginning, there = beginning.lower(), shipped_banks()
-    if there and not any(item.name.startswith(beginning) for item in there):
-        methods = ", ".join(dict.fromkeys(item.method for item in there))
+    beginning = beginning.lower()
+    names = [item.name for item in shipped_banks()] + [f"{name}{ANY}" for name in shipped_any()]
+    if names and not any(name.startswith(beginning) for name in names):
+        methods = ", ".join(dict.fromkeys([i.method for i in shipped_banks()] + shipped_any()))
         raise TransilError(
-            f"no bank that comes with transil has a name that begins with '{beginning}'; "
-            f"names are METHOD-sSTATES-CORRECTION-SOLVER, such as {there[0].name}, of {methods}"
+            f"no bank that comes with transil has a name that begins with '{beginning}'; names are "
+            f"METHOD-any or METHOD-sSTATES-CORRECTION-SOLVER, such as {names[0]}, of {methods}"
         )
-    for item in there:
-        if not item.name.startswith(beginning):
-            continue
+    found = [row for row in _shipped() if str(row["name"]).startswith(beginning)]
+    open_ones = [row for row in found if row["states"] is None]
+    of_one = [row for row in found if row["states"] is not None]
+    if as_json:
+        print_json(found)
+        return
+    if open_ones:
+        rows = [
+            [row["name"], *(_range(row["seen"][key]) for key in ("states", "classes"))]
+            for row in open_ones
+        ]
+        print_table("for any schedule", ["name", "states seen", "classes seen"], rows)
+    if of_one:
+        _print_list([{key: _cell(value) for key, value in row.items()} for row in of_one])
+    if not found:
+        say("this transil ships no banks")
+
+
+def _shipped() -> Iterator[dict[str, Any]]:
+    """What there is to say of each shipped bank; `states` is None where it holds for any schedule."""
+    for name in shipped_any():
+        curve = find_bank(f"{name}{ANY}")
+        assert isinstance(curve, OpenBank)
+        yield {
+            "name": f"{name}{ANY}",
+            "default": False,
+            "method": curve.method,
+            "states": None,
+            "correction": curve.correction.name,
+            "solver": curve.solver,
+            "seen": {key: list(limits) for key, limits in vars(curve.seen).items()},
+            "score_kind": curve.score_kind,
+            "references": list(curve.references),
+            "expected": curve.expected,
+        }
+    for item in shipped_banks():
         bank = item.load()
         states = range(2, bank.schedule.states + 1)
-        found.append({
+        yield {
             "name": item.name,
             "default": item.default,
             "method": item.method,
@@ -271,13 +117,49 @@ def list_command(
             "score_kind": bank.score_kind,
             "score_scale": {state: bank.scale(state) for state in states},
             "references": [reference.name for reference in bank.references],
-        })  # fmt: skip
-    if as_json:
-        print_json(found)
-    elif found:
-        _print_list([{key: _cell(value) for key, value in row.items()} for row in found])
-    else:
-        say("this transil ships no banks")
+        }
+
+
+def _range(limits: Sequence[float]) -> str:
+    low, high = (f"{limit:.3g}" for limit in limits)
+    return low if low == high else f"{low} to {high}"
+
+
+def make(
+    bank: Annotated[
+        str, typer.Argument(help="A method, 'generic', or a file of fit --any-schedule.")
+    ],
+    schedule: Groups,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")],
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Measure these scores once (.npy, .pt): for single images later on."),
+    ] = None,
+    state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+) -> None:
+    """Make the bank of your schedule, whatever its groups, from one that holds for any.
+
+    Its pairs depend on the scores, too: their size and moments for each group, which take no labels.
+    They are measured when a file is corrected. With --like they are measured now and kept, so that
+    single images can be corrected, and 'bank show' shows the pairs.
+
+    \b
+    Examples:
+      transil bank make lwf-t --schedule 12,5,5,8,3,4 -o mine.json
+      transil bank make lwf-t --schedule 12,5,5,8,3,4 --like scores.npy --state 6 -o mine.json
+      transil bank make generic --schedule 50,10,10,10,10,10 -o mine.json
+      transil bank make curve.json --schedule 100/20 -o mine.json
+    """
+    check_replaceable(output, FORMAT, VERSION)
+    made = load_bank(bank, schedule=read_schedule(schedule))
+    if like is not None:
+        made = like_file(made, like, state)
+    elif state is not None:
+        raise TransilError("--state goes with --like")
+    made.save(output)
+    say(f"{output}: {made.correction.name} for {made.method or 'any method'}, {made.schedule}")
+    if made.correction.measured and like is None:
+        say(f"next: transil correct scores.npy --bank {output} --state {made.schedule.states} ...")
 
 
 def show(
@@ -285,6 +167,7 @@ def show(
     reference: Annotated[
         str | None, typer.Option(help="Show this reference instead of the transferred pairs.")
     ] = None,
+    schedule: Groups = None,
     as_json: Annotated[bool, typer.Option("--json", help="What is applied, as JSON.")] = False,
 ) -> None:
     """Show what a bank is for, where it comes from, and its alpha and beta.
@@ -294,47 +177,73 @@ def show(
       transil bank show lucir-s10.json
       transil bank show bank.json --reference ref2
       transil bank show lwf-s10
+      transil bank show lwf-any
     """
-    bank = load_bank(path)
+    groups = read_schedule(schedule)
+    found = find_bank(path, any_schedule=groups is not None)
+    if isinstance(found, OpenBank) and groups is None:
+        if as_json:
+            print_json(open_to_json(found))
+        else:
+            print_open(path, found)
+        return
+    bank = found if groups is None else found.for_schedule(groups)
+    assert isinstance(bank, Bank)
     if reference:
         bank = transfer(bank, "single", reference=reference)
-    states = range(2, bank.schedule.states + 1)
+    states = [s for s in range(2, bank.schedule.states + 1) if bank.knows(s)]
     applied = {s: bank.applied(s) for s in states}
+    unsure = {s: pairs for s in states if (pairs := bank.uncertainty(s)) is not None}
     if as_json:
         print_json(
             {s: {"alpha": p.alpha.tolist(), "beta": p.beta.tolist()} for s, p in applied.items()}
         )
         return
     print_facts(path, _facts(bank))
-    print_matrix("alpha", [applied[s].alpha.tolist() for s in states], ".4f", 8)
-    print_matrix("beta", [applied[s].beta.tolist() for s in states], "+.3f", 8)
+    if not states:
+        say(
+            "alpha and beta depend on your scores: measure them once, "
+            "transil bank make ... --like scores.npy --state 6"
+        )
+        return
+    print_matrix("alpha", [p.alpha.tolist() for p in applied.values()], ".4f", 8)
+    print_matrix("beta", [p.beta.tolist() for p in applied.values()], "+.3f", 8)
+    if unsure:
+        last = max(unsure)
+        rows = [
+            [f"{k}", f"{a:.3f}", f"{b:.3f}"]
+            for k, (a, b) in enumerate(zip(unsure[last].alpha, unsure[last].beta, strict=True), 1)
+        ]
+        title = f"uncertainty (standard deviation over references), state {last}"
+        print_table(title, ["group", "alpha", "beta"], rows)
     fitted = [
         item.name
         for item in bank.references
         if item.records and (reference is None or item.name == reference)
     ]
     for name in fitted[:SHOWN]:
-        _print_records(bank, name)
+        print_records(bank, name)
     if len(fitted) > SHOWN:
         say(f"and {len(fitted) - SHOWN:,} more fits: --reference NAME shows one")
-    _note_turned(applied)
+    note_turned(applied)
 
 
-def _note_turned(pairs: Mapping[int, Parameters], whose: str = "") -> None:
-    """Say where alpha turns the order of a group's classes around."""
-    turned = [
-        f"state {s}, pair {k}"
-        for s, p in pairs.items()
-        if isinstance(p, Pairs)
-        for k in np.flatnonzero(p.alpha <= 0) + 1
-    ]
-    if turned:
-        more = f" and {len(turned) - 1} more" if len(turned) > 1 else ""
-        note(
-            f"note: {whose}alpha is not above 0 ({turned[0]}{more}), so the scores of that group are "
-            "turned around or made equal: they hardly tell its classes apart. More validation images "
-            "help, or the mean of several references"
-        )
+def print_open(name: str, curve: OpenBank) -> None:
+    """What a bank for any schedule is, and where it comes from."""
+    ratios = "{:.2g} to {:.2g}".format(*curve.seen.ratio)
+    facts = {
+        "method": curve.method
+        or (f"any (of {', '.join(curve.methods)})" if curve.methods else "-"),
+        "schedule": "any",
+        "seen": f"{_range(curve.seen.states)} states, {_range(curve.seen.classes)} classes, groups of "
+        f"{ratios} times their mean size",
+        "correction": f"{curve.correction.name}: {curve.correction.summary}",
+        "solver": curve.solver or "not given",
+        "scores": curve.score_kind,
+        "references": ", ".join(curve.references[:SHOWN]),
+        "expected": curve.expected or "not measured",
+    }
+    print_facts(name, facts)
 
 
 def compare(
@@ -355,10 +264,17 @@ def compare(
             f"{second}: its schedule ({b.schedule}) is not that of {first} ({a.schedule}); "
             "pairs of different schedules cannot be compared"
         )
+    if not any(a.knows(s) and b.knows(s) for s in range(2, a.schedule.states + 1)):
+        raise TransilError(
+            "no state in which the pairs of both are known: those of a bank for any schedule depend on "
+            "scores; measure them once (transil bank make --like scores.npy --state 6)"
+        )
     facts, others = _facts(a), _facts(b)
     differ = {key: [facts[key], others[key]] for key in facts if facts[key] != others[key]}
     rows = []
     for state in range(2, a.schedule.states + 1):
+        if not (a.knows(state) and b.knows(state)):
+            continue
         x, y = a.applied(state), b.applied(state)
         alpha, beta = y.alpha - x.alpha, y.beta - x.beta
         rows.append({
@@ -437,7 +353,25 @@ def _made_by(bank: Bank) -> str:
     return f"transil {versions['transil']}" if "transil" in versions else "not given"
 
 
-def _print_records(bank: Bank, name: str) -> None:
+def note_turned(pairs: Mapping[int, Parameters], whose: str = "") -> None:
+    """Say where alpha turns the order of a group's classes around."""
+    turned = [
+        f"state {s}, pair {k}"
+        for s, p in pairs.items()
+        if isinstance(p, Pairs)
+        for k in np.flatnonzero(p.alpha <= 0) + 1
+    ]
+    if turned:
+        more = f" and {len(turned) - 1} more" if len(turned) > 1 else ""
+        note(
+            f"note: {whose}alpha is not above 0 ({turned[0]}{more}), so the scores of that group are "
+            "turned around or made equal: they hardly tell its classes apart. More validation images "
+            "help, or the mean of several references"
+        )
+
+
+def print_records(bank: Bank, name: str) -> None:
+    """How the fits of a reference went, state by state."""
     reference = bank.reference(name)
     headings = ["state", "objective", "gradient", "iterations", "kept", "converged", "seconds"]
     rows = [

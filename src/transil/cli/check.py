@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from transil.cli.correct import Key, Order, read_order_option
-from transil.cli.output import print_json, print_table, say
+from transil.cli.correct import Groups, Key, Order, read_order_option
+from transil.cli.output import print_json, print_table, read_schedule, say
 from transil.cli.scores import Rescale
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
-from transil.correction.shipped import load_bank
+from transil.correction.scales import Distance, Mismatch
+from transil.correction.shipped import ANY, load_bank, shipped_any
 from transil.errors import TransilError
 from transil.interop.score_files import read_scores
 
@@ -30,6 +31,7 @@ def check_command(
     every: Annotated[
         bool, typer.Option("--all", help="All shipped banks that fit, not only the defaults.")
     ] = False,
+    schedule: Groups = None,
     order: Order = None,
     key: Key = None,
     rescale: Rescale = False,
@@ -37,28 +39,36 @@ def check_command(
 ) -> None:
     """How banks go with scores, without labels: size, predictions changed, share of the newest group.
 
-    Size is how many times as much the scores spread as those of the references. Shares can be
-    judged only where classes come about equally often. Scores that pass may still be those of
-    another method: LwF's and FT+'s are of one size. Whether a bank helps, only labelled images
-    tell (transil evaluate).
+    Size is how many times as much the scores spread as those of the references; for a bank of any
+    schedule it is how far the scores lie from the references', 1 being usual. Shares can be judged
+    only where classes come about equally often. Scores that pass may still be those of another
+    method: LwF's and FT+'s are of one size. Whether a bank helps, only labelled images tell
+    (transil evaluate). With --schedule the banks for any schedule are asked.
 
     \b
     Examples:
       transil bank check scores.npy --state 7
+      transil bank check scores.npy --state 6 --schedule 12,5,5,8,3,4
       transil bank check scores.npy --state 7 --bank lucir-s10 --rescale
       transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
     """
     scores = read_scores(source, key)
     if every and bank:
         raise TransilError("give --bank or --all, not both")
-    names = bank or [
-        item.short_name for item in fitting_banks(state, scores.shape[-1]) if every or item.default
-    ]
+    groups = read_schedule(schedule)
+    if bank:
+        names = bank
+    elif groups is not None:
+        names = [f"{name}{ANY}" for name in shipped_any()]
+    else:
+        fitting = fitting_banks(state, scores.shape[-1])
+        names = [item.short_name for item in fitting if every or item.default]
     places = read_order_option(order)
     found: dict[str, BankCheck] = {}
     for name in names:
         try:
-            found[name] = check_bank(load_bank(name), scores, state, order=places, rescale=rescale)
+            loaded = load_bank(name, schedule=groups)
+            found[name] = check_bank(loaded, scores, state, order=places, rescale=rescale)
         except TransilError as error:
             raise TransilError(f"{source}, bank '{name}': {error}") from None
     if as_json:
@@ -71,7 +81,8 @@ def _facts(check: BankCheck) -> dict[str, Any]:
     return {
         "state": check.state,
         "rows": check.rows,
-        "ratio": check.size.ratio if check.size else None,
+        "ratio": check.size.ratio if isinstance(check.size, Mismatch) else None,
+        "distance": check.size.ratio if isinstance(check.size, Distance) else None,
         "changed": check.changed,
         "newest_before": check.newest_before,
         "newest_after": check.newest_after,
@@ -99,7 +110,10 @@ def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
     print_table(None, ["bank", "size", "changed", "newest before", "after"], rows)
     for name, check in found.items():
         say(f"{name}: {check.verdict}")
-    say("size: spread of the scores over that of the references'; changed: share of predictions")
+    say(
+        "size: spread of the scores over that of the references' (any schedule: distance from "
+        "them, 1 is usual); changed: share of predictions"
+    )
     say(
         f"newest: share predicted as newest group, which has {first.newest_fair:.1%} of the classes; "
         "that is the right share only where classes come equally often"

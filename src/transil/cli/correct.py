@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transil.cli.output import progress_bar, say
+from transil.cli.output import progress_bar, read_schedule, say
 from transil.cli.scores import Rescale, describe
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
@@ -19,6 +19,13 @@ Order = Annotated[
     typer.Option(
         help="Where columns stand otherwise: the column (from 0) of each class in the order in "
         "which they were learned, 3,0,2,1 or a JSON file."
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--schedule",
+        help="How many classes each group has, 12,5,5,8 or 100/10: for a bank that holds for any.",
     ),
 ]
 Key = Annotated[
@@ -53,6 +60,7 @@ def correct(
     state: Annotated[
         int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
+    schedule: Groups = None,
     order: Order = None,
     rescale: Rescale = False,
     keep: Annotated[
@@ -75,10 +83,11 @@ def correct(
       transil correct logits.pt --bank bank.json -o corrected.pt
       transil correct outputs.pt --key logits --bank bank.json -o corrected.pt
       transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
+      transil correct scores.npy --bank lwf-t --schedule 12,5,5,8,3,4 --state 6 -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
     """
-    loaded = load_bank(bank)
+    loaded = load_bank(bank, schedule=read_schedule(schedule))
     if output.exists() and source.exists() and output.samefile(source):
         raise TransilError(f"{output}: these are the scores to correct; write to another file")
     with progress_bar(1.0) as update:

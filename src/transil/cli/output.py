@@ -107,9 +107,8 @@ def print_facts(title: str, facts: Mapping[str, str]) -> None:
 def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: int) -> None:
     """One row per state, one column per group; as many groups side by side as the screen holds.
 
-    `form` formats a value, `cell` is the width of a column. Rows may have different lengths.
+    `form` formats a value, `cell` is the width of a column. The row of state s has s values.
     """
-    first_state = 1 + max(len(row) for row in rows) - len(rows)
     room = max(1, (stdout.width - 8) // cell)
     groups = max(len(row) for row in rows)
     for start in range(0, groups, room):
@@ -117,9 +116,9 @@ def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: i
         part = f", groups {start + 1} to {stop}" if groups > room else ""
         lines = ["".join(f"{k:>{cell}}" for k in range(start + 1, stop + 1))]
         labels = ["group"]
-        for state, row in enumerate(rows, start=first_state):
+        for row in rows:
             if len(row) > start:
-                labels.append(f"state {state}")
+                labels.append(f"state {len(row)}")
                 values = ("" if _missing(v) else format(v, form) for v in row[start:stop])
                 lines.append("".join(f"{text:>{cell}}" for text in values))
         _print_title(f"{title}{part}")

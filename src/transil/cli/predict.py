@@ -10,7 +10,7 @@ import typer
 
 from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
 from transil.cli.scores import AnyMethod, Rescale
-from transil.correction.shipped import load_bank
+from transil.correction.shipped import bank_for
 from transil.errors import TransilError
 from transil.files import atomic_file, check_output
 from transil.scores import ScoreStore
@@ -60,6 +60,7 @@ def predict(
     Examples:
       transil predict runs/lwf photo.jpg
       transil predict runs/lwf photos/ --bank lwf-s10 -o classes.csv
+      transil predict runs/lwf photos/ --bank lwf-any -o classes.csv
       transil predict runs/ft photos/ --method siw --state 3
     """
     from transil.engine.model import load_model
@@ -70,7 +71,7 @@ def predict(
     if rescale and bank is None:
         raise TransilError("--rescale goes with --bank")
     model = load_model(run, state, method=method, device=device)
-    correction = None if bank is None else load_bank(bank)
+    correction = None if bank is None else bank_for(bank, model.schedule)
     if correction is not None:
         named = ScoreStore.from_arrays(
             {}, model.schedule, method=model.method.name, dataset=str(run)

@@ -23,7 +23,7 @@ from transil.cli.output import (
 )
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales
-from transil.correction.shipped import load_bank
+from transil.correction.shipped import bank_for
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.files import check_regular, check_replaceable
@@ -160,6 +160,7 @@ def evaluate_command(
       transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
       transil evaluate runs/lucir --bank lucir-s10 --rescale
       transil evaluate runs/lucir --bank lucir-s10 --bank lucir-s10-bic
+      transil evaluate runs/mine --bank lwf-t-any
       transil evaluate runs/lucir --bank lucir-s10@rescale --bank lucir-s10-authors
     """
     if as_json and as_csv:
@@ -173,7 +174,7 @@ def evaluate_command(
     if rescale and not wanted:
         raise TransilError("--rescale goes with --bank")
     banks = {
-        "./raw" if name == "raw" else name: load_bank(name.removesuffix(RESCALED))
+        "./raw" if name == "raw" else name: bank_for(name.removesuffix(RESCALED), opened.schedule)
         for name in wanted
     }
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,13 +36,15 @@ from transil.correction.parameters import Pairs, Parameters
 from transil.correction.rules import RULES
 from transil.correction.scales import (
     ALIKE,
+    Comparison,
+    Distance,
     Mismatch,
     measured_rows,
     score_scale,
     some_rows,
 )
 from transil.correction.solvers import FitRecord
-from transil.errors import ScoreScaleWarning, TransilError
+from transil.errors import TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer
 
 SHOWN = 12  # names in a message
-# Scores so many times as far from references as is usual are told (docs/any-schedule.md).
-UNLIKE = 1.5
 Read = TypeVar("Read")
 
 
@@ -142,13 +141,11 @@ class Bank:
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
-        bank, found = self, None
+        bank, found = self.ready(learned, state), None
         if rescale:
             bank, found = self._brought_to(learned, state)
-        elif self.correction.measured:
-            bank = self.ready(learned, state)
         elif not quiet:
-            found = self.mismatch(learned, state)
+            found = bank.mismatch(learned, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
             raise TransilError(
                 f"state {state}: some classes are masked (minus infinity), and '{self.correction.name}' "
@@ -196,6 +193,10 @@ class Bank:
         known = self._known[state]
         return Pairs(known.alpha, known.beta)  # a copy: the caller may change it
 
+    def knows(self, state: int) -> bool:
+        """Whether the pairs of a state are known: all are, or those whose scores were measured."""
+        return state == 1 or not self.correction.measured or state in self.facts
+
     @cached_property
     def _known(self) -> dict[int, Pairs]:
         """What is applied in the states asked for so far: a model in use asks for each image."""
@@ -207,6 +208,8 @@ class Bank:
         Over the references in use, or as the correction knows it; None where nothing tells it.
         """
         state = self.schedule.check_state(state)
+        if not self.knows(state):
+            return None
         known = self.correction.uncertainty(self.facts.get(state, Facts(self.schedule, state)))
         used = self._used(state) if state > 1 else []
         if known is not None or len(used) < 2:
@@ -332,15 +335,17 @@ class Bank:
         """A bank that applies the parameters of one reference."""
         return replace(self, transfer=Transfer("single", self.reference(name).name))
 
-    def _brought_to(self, scores: Any, state: int) -> tuple[Bank, Mismatch | None]:
+    def _distance(self, facts: Facts) -> Distance:
+        return Distance(facts.state, self.correction.unlike(facts), self._words())
+
+    def _brought_to(self, scores: Any, state: int) -> tuple[Bank, Comparison | None]:
         """The bank at the scale of these scores, and how that compares with its own."""
         if state == 1:
             return self, None
         rows, known = measured_rows(scores), self._scales(state)
         if self.correction.measured:
             facts = Facts.of(rows, self.schedule, state)
-            self._tell_unlike(facts)
-            return replace(self, facts={**self.facts, state: facts}), None
+            return replace(self, facts={**self.facts, state: facts}), self._distance(facts)
         scale = score_scale(rows)
         ratio = scale / median(known) if known else 1.0
         earlier = {s: self.scale(s) for s in range(2, state)}  # `bic-all` applies their pairs
@@ -411,13 +416,17 @@ class Bank:
         rows = scores.reshape(-1, scores.shape[-1])
         check_raw(rows, where, "the bank is for raw scores", self.correction.centred)
 
-    def mismatch(self, scores: Any, state: int) -> Mismatch | None:
-        """How the size of scores (..., columns) compares with that of the references' scores.
+    def mismatch(self, scores: Any, state: int) -> Comparison | None:
+        """How scores (..., columns) compare with the references' scores: in size, or all that is seen.
 
         It looks at some rows. None where it cannot tell: in state 1, with fewer than 64 rows, on a
         GPU or in code that torch compiles, and where the bank does not know its references' scale.
         """
+        if state in self.facts:
+            return self._distance(self.facts[state])
         rows = some_rows(scores) if state > 1 else None
+        if rows is not None and self.correction.measured:
+            return self._distance(Facts.of(rows, self.schedule, state))
         if rows is None or not (scales := self._scales(state)):
             return None
         with np.errstate(invalid="ignore"):  # scores that are not finite are not judged here
@@ -442,36 +451,24 @@ class Bank:
         """Warn where the scores (..., columns) are of another size than those of the references."""
         self._tell(self.mismatch(scores, state))
 
-    def _tell(self, found: Mismatch | None) -> None:
+    def _tell(self, found: Comparison | None) -> None:
         """Warn, once for each state: a model in use corrects one batch after the other."""
         if found is None or not found.matters:
             return
-        what = (found.state, found.rescaled, found.apart, found.ratio > 1.0)
+        what = (found.state, found.sort)
         if what not in self._told:
             self._told.add(what)
             found.warn(stacklevel=3)
 
-    def _tell_unlike(self, facts: Facts) -> None:
-        """Warn, once for each state, where scores are unlike all that references showed."""
-        times, what = self.correction.unlike(facts), (facts.state, False, True, True)
-        if times > UNLIKE and what not in self._told:
-            self._told.add(what)
-            warnings.warn(
-                f"state {facts.state}: these scores are unlike those that the {self._words()} was "
-                f"fitted on ({times:.1f} times as far as usual), so its pairs are a guess: likely "
-                "another method or loss, or a model that keeps nothing of old classes "
-                "(transil bank check)",
-                ScoreScaleWarning,
-                stacklevel=4,
-            )
-
     @cached_property
-    def _told(self) -> set[tuple[int, bool, bool, bool]]:
+    def _told(self) -> set[tuple[int, str]]:
         """The warnings that this bank has given."""
         return set()
 
     def _words(self) -> str:
-        return f"bank ({', '.join(filter(None, (self.correction.name, self.solver)))})"
+        made_from = self.provenance.get("made_from")
+        of = f"{made_from} " if isinstance(made_from, str) else ""
+        return f"{of}bank ({', '.join(filter(None, (self.correction.name, self.solver)))})"
 
     # -- files --------------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ def open_to_json(bank: OpenBank) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "method": bank.method,
+        **({"methods": list(bank.methods)} if bank.methods else {}),
         "schedule": ANY,
         "seen": {name: list(limits) for name, limits in vars(bank.seen).items()},
         **_correction_to_json(bank.correction),
@@ -84,8 +85,8 @@ def _open_bank(top: _Object) -> OpenBank:
         limits[field.name] = seen.numbers(field.name)
         if len(limits[field.name]) != 2 or not 0 < limits[field.name][0] <= limits[field.name][1]:
             raise seen.wrong(field.name, "a smallest and a largest number above 0")
-    names = top.list("references")
-    if not names or not all(isinstance(name, str) for name in names):
+    names = top.texts("references")
+    if not names:
         raise top.wrong("references", "a list of names")
     correction, parameters = _correction(top), _named(top.object("parameters"))
     wanted = correction.outline(Schedule.equal(2, 2), 2).counts
@@ -99,6 +100,7 @@ def _open_bank(top: _Object) -> OpenBank:
         references=tuple(names),
         seen=Seen(**{name: (low, high) for name, (low, high) in limits.items()}),
         method=top.text_or_none("method"),
+        methods=tuple(top.texts("methods")) if "methods" in top.data else (),
         solver=top.text_or_none("solver"),
         settings=top.object("settings").data,
         score_kind=top.text("score_kind"),
@@ -208,6 +210,12 @@ class _Object:
         if not all(map(_is_number, values)):
             raise self.wrong(key, "a list of numbers")
         return [float(value) for value in values]
+
+    def texts(self, key: str) -> list[str]:
+        values = self.list(key)
+        if not all(isinstance(value, str) for value in values):
+            raise self.wrong(key, "a list of names")
+        return values
 
     def list(self, key: str) -> list[Any]:
         if not isinstance(self.get(key), list):

@@ -10,7 +10,7 @@ import numpy as np
 from transil.arrays import check_finite, check_scores, to_numpy
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, read_order, reordered
-from transil.correction.scales import FEWEST_ROWS, MOST_ROWS, Mismatch
+from transil.correction.scales import FEWEST_ROWS, MOST_ROWS, Comparison, Distance
 from transil.correction.shipped import ShippedBank, shipped_banks
 from transil.errors import TransilError
 
@@ -24,15 +24,16 @@ HARDLY = 0.2
 class BankCheck:
     """How a bank and the scores of a state go together; shares are of the rows looked at.
 
-    `size`: how the scores compare in size with those of the references, None where these are not
-    known. `changed`: predictions that the correction changes. `newest_before` and `newest_after`:
-    predictions of the newest group, raw and corrected; `newest_fair`: its share of the classes, which
-    is what they should be where classes come equally often.
+    `size`: how the scores compare with those of the references, in size or in all that a bank for any
+    schedule looks at; None where that is not known. `changed`: predictions that the correction
+    changes. `newest_before` and `newest_after`: predictions of the newest group, raw and corrected;
+    `newest_fair`: its share of the classes, which is what they should be where classes come equally
+    often.
     """
 
     state: int
     rows: int
-    size: Mismatch | None
+    size: Comparison | None
     changed: float
     newest_before: float
     newest_after: float
@@ -51,6 +52,8 @@ class BankCheck:
     def _of_size(self) -> str:
         if self.size is None:
             return "size of the references not known"
+        if isinstance(self.size, Distance):
+            return "likely another method or loss" if self.size.matters else "scores as fitted"
         if self.size.unlike:
             return "likely another method or loss"
         if self.size.matters:
@@ -113,6 +116,6 @@ def fitting_banks(state: int, columns: int) -> list[ShippedBank]:
         raise TransilError(
             f"no shipped bank has {columns} columns in state {state}"
             + (f" (but {shown} states)" if shown else "")
-            + "; name a bank, or change the sizes of one (transil transfer --schedule)"
+            + "; give the sizes of all groups (--schedule 12,5,5), or name a bank"
         )
     return found

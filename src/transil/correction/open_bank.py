@@ -75,8 +75,8 @@ def _numbers(schedule: Schedule) -> tuple[tuple[float, float], ...]:
 class OpenBank:
     """Parameters that hold for any schedule; `for_schedule` makes the bank of one.
 
-    `method` is None where it was fitted on several methods together: the generic one. `expected`: what
-    it gained on data sets that it was not fitted on, in words.
+    `methods`: those it was fitted on together, where it is the generic one, which has no `method`.
+    `expected`: what it gained on data sets that it was not fitted on, in words.
     """
 
     correction: Correction
@@ -84,6 +84,7 @@ class OpenBank:
     references: tuple[str, ...]
     seen: Seen
     method: str | None = None
+    methods: tuple[str, ...] = ()
     solver: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     score_kind: str = "logit"
@@ -95,12 +96,13 @@ class OpenBank:
         cls,
         evidence: Sequence[Evidence],
         *,
-        method: str | None,
+        method: str | None = None,
+        methods: Sequence[str] = (),
         score_kind: str = "logit",
         expected: str | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> OpenBank:
-        """Fitted on the states of references; `method` None where these are of several."""
+        """Fitted on the states of references, of one method or of several."""
         correction, parameters = fit_any(evidence)
         return cls(
             correction=correction,
@@ -108,6 +110,7 @@ class OpenBank:
             references=tuple(by_reference(evidence)),
             seen=Seen.of([one.facts.schedule for one in evidence]),
             method=method,
+            methods=tuple(methods),
             solver=NEWTON.name,
             settings=NEWTON.settings(),
             score_kind=score_kind,
@@ -121,11 +124,14 @@ class OpenBank:
 
     @property
     def name(self) -> str:
-        """The method, or 'generic'."""
-        return self.method or GENERIC
+        """The method, or 'generic'; 'unnamed' where the stores did not tell it."""
+        return GENERIC if self.methods else self.method or "unnamed"
 
     def for_schedule(self, schedule: ScheduleLike) -> Bank:
-        """The bank of a schedule. It warns where that is far from all that references had."""
+        """The bank of a schedule.
+
+        It warns where that is far from all that references had, and where the bank is the generic one.
+        """
         schedule = Schedule.of(schedule)
         if schedule.states > MOST_STATES:
             raise TransilError(
@@ -135,6 +141,14 @@ class OpenBank:
             warnings.warn(
                 f"schedule far from what the {self.name} bank was fitted on: {'; '.join(beyond)}; "
                 "compare with labels before you rely on it",
+                ScheduleWarning,
+                stacklevel=2,
+            )
+        if self.methods:
+            gained = f"; expected: {self.expected}" if self.expected else ""
+            warnings.warn(
+                f"the generic bank knows less than one of your model's own method: it was fitted on "
+                f"{', '.join(self.methods)} together{gained}",
                 ScheduleWarning,
                 stacklevel=2,
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,8 @@ ALIKE, APART = 1.1, 3.0
 # Models of one method that rescaling served had scores 0.8 to 1.8 times the references' (docs/banks.md).
 # Beyond this factor it is rather another method: SIW's are 4 to 19 times those of the others.
 UNLIKE = 2.0
+# Beyond so many times the usual distance the pairs of a function are a guess (docs/any-schedule.md).
+FAR = 1.5
 # The share of predictions from which on a difference between the two matters.
 CHANGED = 0.1
 SCALE_ROWS = 1024
@@ -79,6 +81,12 @@ class Mismatch:
             return self.unlike
         return self.apart or (self.off and self.changed > CHANGED)
 
+    @property
+    def sort(self) -> str:
+        """What is told: each sort once for each state."""
+        large = "larger" if self.ratio > 1.0 else "smaller"
+        return f"{'rescaled, ' * self.rescaled}{'far ' * self.apart}{large}"
+
     def warn(self, more: str = "", *, stacklevel: int = 2) -> None:
         """Tell it."""
         text = "; ".join(self._said()) + more
@@ -108,7 +116,40 @@ class Mismatch:
         )
 
 
-def tell_once(found: Iterable[Mismatch | None], *, stacklevel: int = 2) -> None:
+@dataclass(frozen=True)
+class Distance:
+    """How far scores of a state lie from those a function of scores was fitted on.
+
+    `ratio`: how many times as far as those of references that are left out usually lie from the others.
+    """
+
+    state: int
+    ratio: float
+    bank: str = "bank"
+    apart: bool = False  # one state alone says little
+    sort = "unlike"
+
+    @property
+    def matters(self) -> bool:
+        """Whether to tell."""
+        return self.ratio > FAR
+
+    def warn(self, more: str = "", *, stacklevel: int = 2) -> None:
+        """Tell it."""
+        warnings.warn(
+            f"state {self.state}: these scores are unlike those the {self.bank} was fitted on "
+            f"({self.ratio:.1f} times as far as usual), so its pairs are a guess; likely another method "
+            f"or loss, or a model that keeps nothing of old classes{more}",
+            ScoreScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+# How scores compare with those of the references: in size, or in what a function looks at.
+Comparison: TypeAlias = Mismatch | Distance
+
+
+def tell_once(found: Iterable[Comparison | None], *, stacklevel: int = 2) -> None:
     """One warning for many states: where scores of one are of another kind, or half of them matter."""
     judged = [one for one in found if one is not None]
     worst = [one for one in judged if one.apart]

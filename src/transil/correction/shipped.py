@@ -96,10 +96,18 @@ def load_bank(
         return found.for_schedule(groups)
     if isinstance(found, OpenBank):
         raise TransilError(
-            f"bank '{bank or GENERIC}': it holds for any schedule; say which one: "
+            f"bank '{GENERIC if bank is None else bank}': it holds for any schedule; say which one: "
             "--schedule 12,5,5,8, or load_bank(..., schedule=[12, 5, 5, 8])"
         )
     return found
+
+
+def bank_for(bank: Bank | str | os.PathLike[str], schedule: Schedule) -> Bank:
+    """A bank, a file or a name, for scores of a schedule: one for any schedule is made for it."""
+    if isinstance(bank, Bank):
+        return bank
+    found = find_bank(bank)
+    return found.for_schedule(schedule) if isinstance(found, OpenBank) else found
 
 
 def find_bank(
@@ -111,7 +119,7 @@ def find_bank(
     """
     chosen = any(choice is not None for choice in choices.values())
     if bank is None or (isinstance(bank, str) and not _is_file(bank)):
-        name = (bank or GENERIC).lower()
+        name = GENERIC if bank is None else bank.lower()
         method = name.removesuffix(ANY)
         known = shipped_any()
         # A method that has no other bank can mean nothing else.

@@ -77,6 +77,7 @@ def _facts(bank: Bank) -> dict[str, Any]:
         "method": bank.method,
         "schedule": bank.schedule.sizes,
         "correction": bank.correction.name,
+        "correction's settings": bank.correction.settings(),
         "solver": bank.solver,
         "settings": bank.settings,
         "score kind": bank.score_kind,
