@@ -32,6 +32,7 @@ docs: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/fit.py
 	$(THREADS) $(BIN)/python benchmarks/many.py
+	$(THREADS) $(BIN)/python benchmarks/any_fit.py
 	$(THREADS) $(BIN)/python benchmarks/correct.py
 	$(THREADS) $(BIN)/python benchmarks/data.py
 	$(THREADS) $(BIN)/python benchmarks/formula.py

@@ -4,8 +4,9 @@
 
 Reads the runs of `tools/any_schedule.py` on a data set that is no reference (SET--SCHEDULE--METHOD), and
 the evidence METHOD.safetensors. Each run is corrected by a bank that was fitted without its schedule
-(`any`), by a generic one that was fitted without its schedule and without its method (`generic`), and
-by pairs fitted on its own validation images (`bound`, what no target has). Writes judged.json: average
+(`any`), by a generic one that was fitted without its schedule and without its method (`generic`), by
+the pairs that references of its very schedule gave, brought to its scale (`schedule_bank`), and by pairs
+fitted on its own validation images, which no target has (`bound`). Writes judged.json: average
 incremental accuracy (states 2..S, test images), gain with its 95 % interval over test images, and how
 unlike the references' its scores are (above 1.5 the bank warns).
 """
@@ -20,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from transil import ScoreStore, evaluate, fit, gains
-from transil.correction.bank import Bank
+from transil.correction.bank import Bank, Reference
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.facts import Facts
+from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import GENERIC, OpenBank
+from transil.correction.parameters import Parameters
+from transil.correction.scales import measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
 from transil.files import write_json
 
@@ -55,6 +59,19 @@ def of_other_methods(evidence: Mapping[str, list[Evidence]], method: str) -> lis
     ]
 
 
+def of_the_schedule(evidence: Iterable[Evidence], kind: str, store: ScoreStore) -> Bank:
+    """The mean over references that were trained on this schedule, at the scale of these scores."""
+    pairs: dict[str, dict[int, Parameters]] = {}
+    scales: dict[str, dict[int, float]] = {}
+    for one in evidence:
+        if one.run.split("--")[1] == kind:
+            pairs.setdefault(one.reference, {})[one.facts.state] = one.pairs
+            scales.setdefault(one.reference, {})[one.facts.state] = one.facts.scale or 1.0
+    references = [Reference(name, pairs[name], scale=scales[name]) for name in pairs]
+    bank = Bank(AdBiCCentred(), store.schedule, tuple(references))
+    return bank.at_scale(measured_scales(store))
+
+
 def unlike(bank: Bank, store: ScoreStore) -> float:
     """How far the state that is least like the references' lies from them, times the usual."""
     states = range(2, store.schedule.states + 1)
@@ -69,12 +86,14 @@ def judged(
     own = OpenBank.of(without(evidence[method], kind), method=method)
     others = OpenBank.of(without(of_other_methods(evidence, method), kind), methods=("others",))
     banks = {"any": own.for_schedule(store.schedule), GENERIC: others.for_schedule(store.schedule)}
+    references = of_the_schedule(evidence[method], kind, store)
     bound = fit(store, correction="adbic-centred")
     row: dict[str, Any] = {
         "method": method,
         "schedule": kind,
         "sizes": list(store.schedule.sizes),
         "raw": evaluate(store).average_incremental_accuracy,
+        "schedule_bank": evaluate(store, references).average_incremental_accuracy,
         "bound": evaluate(store, bound).average_incremental_accuracy,
     }
     for gain in gains(store, banks):
@@ -100,7 +119,7 @@ def main() -> int:
         rows = []
         for kind, method, store in runs_of(options.runs):
             rows.append(row := judged(kind, method, store, evidence))
-            shown = ("raw", "any", "bound", GENERIC)
+            shown = ("raw", "any", "schedule_bank", "bound", GENERIC)
             print(f"{kind:8} {method:8}", *(f"{name} {100 * row[name]:.1f}" for name in shown),
                   *(f"unlike {row[f'unlike_{name}']:.1f}" for name in ("any", GENERIC)))  # fmt: skip
         if not rows:

@@ -129,8 +129,8 @@ def make(
     bank: Annotated[
         str, typer.Argument(help="A method, 'generic', or a file of fit --any-schedule.")
     ],
-    schedule: Groups,
     output: Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")],
+    schedule: Groups = None,
     like: Annotated[
         Path | None,
         typer.Option(help="Measure these scores once (.npy, .pt): for single images later on."),

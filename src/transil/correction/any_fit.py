@@ -7,7 +7,7 @@ to the mean of what was seen where nothing like it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ PENALTY = 0.1
 WITHIN = 0.95
 
 System: TypeAlias = tuple[Float64Array, Float64Array]
+Run: TypeAlias = tuple[str, tuple[int, ...]]  # a reference, and the sizes of its groups
 
 
 def fit_any(
@@ -37,11 +38,10 @@ def fit_any(
 ) -> tuple[AdBiCAny, Parameters]:
     """The correction with its centres, and its coefficients."""
     form = form_of(evidence, weights=weights, centres=centres)
-    parts = {name: system_of(form, of) for name, of in by_reference(evidence).items()}
+    runs = by_run(evidence)
+    parts = {run: system_of(form, of) for run, of in runs.items()}
     fitted = solve(form, list(parts.values()), penalty)
-    if len(parts) > 1:
-        form = _with_residuals(form, evidence, parts, penalty)
-    return form, fitted
+    return _with_residuals(form, runs, parts, penalty), fitted
 
 
 def form_of(
@@ -54,12 +54,18 @@ def form_of(
     return replace(form, centres=spread_out(_points(form, evidence), centres))
 
 
-def by_reference(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
-    """The evidence of each reference: models trained on the same images are not independent."""
-    found: dict[str, list[Evidence]] = {}
+def by_run(evidence: Sequence[Evidence]) -> dict[Run, list[Evidence]]:
+    """The evidence of each reference and schedule."""
+    found: dict[Run, list[Evidence]] = {}
     for one in evidence:
-        found.setdefault(one.reference, []).append(one)
+        found.setdefault((one.reference, one.facts.schedule.sizes), []).append(one)
     return found
+
+
+def others_of(run: Run, runs: Iterable[Run]) -> list[Run]:
+    """The runs of other images and another schedule; of other images, where all had one schedule."""
+    of_others = [other for other in runs if other[0] != run[0]]
+    return [other for other in of_others if other[1] != run[1]] or of_others
 
 
 def spread_out(points: Float64Array, count: int) -> Float64Array:
@@ -102,17 +108,22 @@ def solve(form: AdBiCAny, parts: Sequence[System], penalty: float) -> Parameters
 
 
 def _with_residuals(
-    form: AdBiCAny, evidence: Sequence[Evidence], parts: Mapping[str, System], penalty: float
+    form: AdBiCAny,
+    runs: Mapping[Run, Sequence[Evidence]],
+    parts: Mapping[Run, System],
+    penalty: float,
 ) -> AdBiCAny:
-    """The form, with what references that are left out tell of its errors and of its reach."""
+    """The form, with what runs tell of its errors and reach when images and schedule are left out."""
     squares: list[Float64Array] = []
     points: list[Float64Array] = []
     distances: list[float] = []
-    groups = by_reference(evidence)
-    for name, left_out in groups.items():
-        others = [one for other, of in groups.items() if other != name for one in of]
-        fitted = solve(form, [part for other, part in parts.items() if other != name], penalty)
-        near = replace(form, centres=spread_out(_points(form, others), len(form.centres)))
+    for run, left_out in runs.items():
+        others = others_of(run, runs)
+        if not others:
+            return form
+        fitted = solve(form, [parts[other] for other in others], penalty)
+        seen = _points(form, [one for other in others for one in runs[other]])
+        near = replace(form, centres=spread_out(seen, len(form.centres)))
         for one in left_out:
             away = form.spread(fitted, one.facts).vector - one.pairs.vector
             alpha, beta = np.split(away, 2)

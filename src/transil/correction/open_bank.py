@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transil.correction.any_fit import by_reference, fit_any
+from transil.correction.any_fit import fit_any
 from transil.correction.bank import Bank, Reference
 from transil.correction.evidence import NEWTON, Evidence
 from transil.correction.layers import Correction
@@ -48,12 +48,10 @@ class Seen:
         for what, (low, high), (least, most) in zip(
             words, _numbers(schedule), vars(self).values(), strict=True
         ):
-            for value, limit in ((low, least), (high, most)):
-                factor = max(value / limit, limit / value)
-                outside = value < least or value > most
-                if outside and factor > BEYOND:
+            for value, factor in ((low, least / low), (high, high / most)):
+                if factor > BEYOND:
                     were = f"{least:.3g} to {most:.3g} were seen"
-                    said.append(f"{value:.3g} {what} ({were}: {factor:.1f} times off)")
+                    said.append(f"{value:,.3g} {what} ({were}: {factor:.1f} times off)")
         return said
 
 
@@ -63,7 +61,7 @@ def _numbers(schedule: Schedule) -> tuple[tuple[float, float], ...]:
     for state in range(2, schedule.states + 1):
         mean = schedule.seen[state - 1] / state
         ratios += [min(schedule.sizes[:state]) / mean, max(schedule.sizes[:state]) / mean]
-    states, classes = schedule.states, schedule.seen[-1]
+    states, classes = float(schedule.states), float(schedule.seen[-1])
     return (
         (states, states),
         (classes, classes),
@@ -107,7 +105,7 @@ class OpenBank:
         return cls(
             correction=correction,
             parameters=parameters,
-            references=tuple(by_reference(evidence)),
+            references=tuple(dict.fromkeys(one.reference for one in evidence)),
             seen=Seen.of([one.facts.schedule for one in evidence]),
             method=method,
             methods=tuple(methods),
@@ -133,6 +131,8 @@ class OpenBank:
         It warns where that is far from all that references had, and where the bank is the generic one.
         """
         schedule = Schedule.of(schedule)
+        if schedule.states < 2:
+            raise TransilError("schedule: one of a single state has nothing to correct")
         if schedule.states > MOST_STATES:
             raise TransilError(
                 f"schedule: {schedule.states} states; a bank is made for at most {MOST_STATES}"
