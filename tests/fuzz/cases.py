@@ -223,6 +223,13 @@ IMAGES = (
         "new.png",
     ),
     Target("data show lists --json", "lists/*.lst", "text bytes place beside", "images", "", 2),
+    Target("data show images?classes=@names.txt --json", "names.txt", "text bytes place", "images"),
+    Target(
+        "data show images?classes=@names.json:one --json",
+        "names.json",
+        "json bytes place",
+        "images",
+    ),
     Target("data show cifar --json", "cifar/*", "pickle pickle pickle bytes place", "", "", 2),
     Target("data convert cifar-100.tar.gz new", "cifar-100.tar.gz", "tar tar place", "", "new", 2),
     Target("data show binary --json", "binary/*", "bytes text place beside"),

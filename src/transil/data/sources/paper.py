@@ -10,19 +10,16 @@ from their owners. Everything is looked for below one folder, `$TRANSIL_DATA` or
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from transil.data.source import Block, Source
+from transil.data.source import Source
 from transil.data.sources.cifar import CifarSource, is_cifar
 from transil.data.sources.food101 import Food101Source
 from transil.data.sources.lists import ListSource, is_list_folder
 from transil.data.sources.parquet import ParquetSource
+from transil.data.sources.subset import ClassSubset
 from transil.errors import TransilError
-from transil.files import digest
 
 ENVIRONMENT = "TRANSIL_DATA"
 
@@ -77,7 +74,8 @@ def open_recipe(name: str) -> Source:
     elif name == "cifar100" and (found := _cifar(folder)) is not None:
         source = found
     elif name == "food100" and (folder / "food-101").is_dir():
-        source = WithoutClass(Food101Source(folder / "food-101"), "waffles")
+        food = Food101Source(folder / "food-101")
+        source = ClassSubset(food, [name for name in food.class_names if name != "waffles"])
     else:
         raise TransilError(
             f"{name}: not found in {folder}. It needs {recipe.needs}"
@@ -101,34 +99,3 @@ def _cifar(folder: Path) -> Source | None:
         if (folder / archive).is_file():
             return CifarSource(folder / archive)
     return None
-
-
-class WithoutClass(Source):
-    """Another source less one class; the labels close up."""
-
-    def __init__(self, source: Source, class_name: str) -> None:
-        self.source = source
-        self.name, self.by_content = source.name, source.by_content
-        if class_name not in source.class_names:
-            raise TransilError(f"{source.name}: there is no class '{class_name}' in it")
-        gone = source.class_names.index(class_name)
-        self.class_names = tuple(n for n in source.class_names if n != class_name)
-        self.kept = {split: labels != gone for split, labels in source.labels.items()}
-        self.labels = {
-            split: labels[self.kept[split]] - (labels[self.kept[split]] > gone)
-            for split, labels in source.labels.items()
-        }
-
-    def blocks(self, split: str) -> Iterator[Block]:
-        start = 0
-        for block in self.source.blocks(split):
-            rows = np.flatnonzero(self.kept[split][start : start + len(block)])
-            start += len(block)
-            if len(rows):
-                yield [block[int(row)] for row in rows]
-
-    def stamp(self) -> str:
-        return digest(["without", self.source.stamp(), list(self.class_names)])
-
-    def where(self, split: str, row: int) -> str:
-        return self.source.where(split, int(np.flatnonzero(self.kept[split])[row]))
