@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from importlib import resources
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from image_files import (
     make_cifar,
     make_folder,
     make_parquet,
+    make_places,
     picture,
     pixels,
     refuses,
@@ -34,6 +36,8 @@ from transil.data.sources.subset import ClassSubset
 from transil.errors import TransilError
 from transil.experiment.plan import set_config
 from transil.experiment.recipe import load_experiment
+
+PLACES = (resources.files("transil.data") / "places100.txt").read_text().split()
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +77,19 @@ def _lists(folder: Path) -> Path:
     return write_lists(folder / "lists", folder, train=lines[:8], test=lines[8:])
 
 
+def _food(folder: Path) -> Path:
+    (folder / "meta").mkdir(parents=True)
+    names = ("apple_pie", "pizza", "waffles", "zucchini")
+    for number, name in enumerate(names):
+        (folder / "images" / name).mkdir(parents=True)
+        for i in range(3):
+            picture(3 * number + i).save(folder / f"images/{name}/{i}.jpg")
+    for split, numbers in (("train", (0, 1)), ("test", (2,))):
+        lines = [f"{name}/{i}" for name in names for i in numbers]
+        (folder / f"meta/{split}.txt").write_text("\n".join(lines))
+    return folder
+
+
 def _converted(folder: Path) -> Path:
     source = find_source(make_folder(folder / "tree", classes=4))
     convert(source, folder / "decoded", size=8, rule="crop")
@@ -86,6 +103,11 @@ KINDS: dict[str, tuple[Any, list[str]]] = {
     "cifar": (lambda at: make_cifar(at / "cifar", 100, "python"), ["name2", "name0"]),
     "cifar archive": (lambda at: make_archive(make_cifar(at / "10", 10, "binary")), ["name3"]),
     "lists": (_lists, ["3", "1"]),
+    "food101": (_food, ["waffles", "apple_pie"]),
+    "places365": (
+        lambda at: make_places(at, ["airplane_cabin", "arena-hockey", "zoo"], "data_256"),
+        ["zoo", "arena-hockey"],
+    ),
     "converted": (_converted, ["class2", "class0"]),
 }
 
@@ -313,7 +335,67 @@ def test_command_line(tmp_path: Path) -> None:
     assert "class2" in json.dumps(learned)
 
 
+# -- the paper's sets without the authors' lists ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "place"),
+    [
+        ("easy", "places365_standard"),
+        ("data_256", "places365"),
+        ("data_256_standard", "."),
+        ("data_large", "."),
+    ],
+)
+def test_places100(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, place: str
+) -> None:
+    monkeypatch.setattr(paper, "EACH", {"train": 2, "test": 1})
+    names = sorted([*PLACES, "airfield", "arena-hockey", "zoo"])
+    root = make_places(tmp_path / "data" / place, names, layout)
+    images = open_images("places100")
+    assert list(images.class_names) == PLACES
+    assert images.counts("train").tolist() == [2] * 100
+    assert images.counts("test").tolist() == [1] * 100
+    assert list(images.splits) == ["train", "test"]
+    if place != ".":
+        few = open_images(f"{root}?classes=Bazaar outdoor,zoo")
+        assert few.class_names == ("bazaar-outdoor", "zoo")
+        assert few.counts("train").tolist() == [3, 3]
+    # The first images of a class are those that are kept.
+    label, old = PLACES.index("bazaar-outdoor"), names.index("bazaar-outdoor")
+    whole = find_source(root).labels["train"]
+    kept = find_source("places100")
+    first = kept.where("train", int(np.flatnonzero(kept.labels["train"] == label)[0]))
+    assert first == find_source(root).where("train", int(np.flatnonzero(whole == old)[0]))
+
+
+def test_places100_says_what_is_missing(tmp_path: Path) -> None:
+    root = make_places(tmp_path / "data" / "places365", PLACES[1:], "data_256")
+    refuses("no class is called 'airplane_cabin'", "places100")
+    shutil.rmtree(root / "val_256")
+    refuses("no images of Places365 in it; expected val_256 or val_large", "places100")
+    (root / "categories_places365.txt").write_text("/a/attic 1\n/b/bar 1\n")
+    refuses("categories_places365.txt: its numbers must be 0 to 1, each there once", "places100")
+
+
+def test_food100(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper, "EACH", {"train": 1, "test": 100})
+    root = _food(tmp_path / "data" / "food-101")
+    images = open_images("food100")
+    assert images.class_names == ("apple_pie", "pizza", "zucchini")
+    assert images.counts("train").tolist() == [1, 1, 1]
+    assert images.counts("test").tolist() == [1, 1, 1]
+    shutil.rmtree(root)
+    folders = make_folder(root)
+    for split in ("train", "test"):
+        (folders / split / "class1").rename(folders / split / "Waffles")
+    assert open_images("food100").class_names == ("class0", "class2")
+
+
 def test_names_as_the_paper_prints_them(shared: Path) -> None:
+    names = json.loads((shared / "paper-classes.json").read_text())["places100"]
+    assert find_classes(names, PLACES, "places100") == list(range(100))
     cifar = shared / "data" / "cifar100"
     chosen = find_source(f"{cifar}?classes=@{shared}/paper-classes.json:cifar100")
     assert chosen.class_names == find_source(cifar).class_names

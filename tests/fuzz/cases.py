@@ -230,6 +230,7 @@ IMAGES = (
         "json bytes place",
         "images",
     ),
+    Target("data show places?classes=attic --json", "places/*.txt", "text bytes place beside"),
     Target("data show cifar --json", "cifar/*", "pickle pickle pickle bytes place", "", "", 2),
     Target("data convert cifar-100.tar.gz new", "cifar-100.tar.gz", "tar tar place", "", "new", 2),
     Target("data show binary --json", "binary/*", "bytes text place beside"),

@@ -17,11 +17,13 @@ from transil.data.source import Source
 from transil.data.sources.cifar import CifarSource, is_cifar
 from transil.data.sources.decoded import DecodedSource
 from transil.data.sources.folder import FolderSource
+from transil.data.sources.food101 import Food101Source, is_food101
 from transil.data.sources.formula import DEFAULTS, FormulaSource
 from transil.data.sources.lists import ListSource, is_list_folder
 from transil.data.sources.npz import NpzSource
 from transil.data.sources.paper import RECIPES, open_recipe
 from transil.data.sources.parquet import ParquetSource
+from transil.data.sources.places365 import is_places365, open_places365
 from transil.data.sources.subset import ClassSubset
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
@@ -162,8 +164,12 @@ def _in_folder(path: Path, root: Path | None, size: int | None, all_train: bool)
     for folder in (path, path / "data"):  # the hub keeps shards in 'data'
         if any(folder.glob("*.parquet")):
             return ParquetSource(folder)
+    if is_places365(path):
+        return open_places365(path)
     if is_list_folder(path):
         return ListSource(path, root, all_train=all_train)
+    if is_food101(path):
+        return Food101Source(path)
     return CifarSource(path) if is_cifar(path) else FolderSource(path)
 
 
