@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,32 @@ def make_cifar(root: Path, kind: int, version: str) -> Path:
     else:
         meta = "fine_label_names.txt" if kind == 100 else "batches.meta.txt"
         (root / meta).write_text("\n".join(names) + "\n")
+    return root
+
+
+def make_places(root: Path, names: Iterable[str], layout: str, train: int = 3) -> Path:
+    """Places365 as it is published: `train` and 2 test images of every class, in either layout."""
+    lines: dict[str, list[str]] = {"categories_places365": []}
+    number = 0
+    for label, name in enumerate(names):
+        nested = f"{name[0]}/{name.replace('-', '/')}"
+        lines["categories_places365"].append(f"/{nested} {label}")
+        for split, count in (("train", train), ("val", 2)):
+            for i in range(count):
+                number += 1
+                file = f"{i:08d}.jpg" if split == "train" else f"Places365_val_{number:08d}.jpg"
+                inside = f"{nested}/{file}" if split == "train" else file
+                path = root / split / name / file
+                if layout != "easy":
+                    path = root / (layout if split == "train" else "val_256") / inside
+                path.parent.mkdir(parents=True, exist_ok=True)
+                picture(number).save(path)
+                listed = "places365_train_standard" if split == "train" else "places365_val"
+                lines.setdefault(listed, []).append(f"/{inside} {label}".replace("/Pl", "Pl"))
+    if layout == "easy":  # lists of its own lie beside it, without labels
+        lines = {"train": [f"train/{name}/00000000.jpg" for name in names]}
+    for name, listed_lines in lines.items():
+        (root / f"{name}.txt").write_text("\n".join(listed_lines) + "\n")
     return root
 
 

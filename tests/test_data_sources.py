@@ -23,7 +23,7 @@ from image_files import (
 from test_interop import Malicious
 from transil.data import Images, open_images
 from transil.data.decode import decode
-from transil.data.sources.paper import RECIPES, WithoutClass, open_recipe
+from transil.data.sources.paper import RECIPES, open_recipe
 from transil.errors import DataWarning
 
 
@@ -287,19 +287,6 @@ def test_named_food100(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuses(r"test.txt, line 1: '../../secret' is not CLASS/ID", "food100")
     (tmp_path / "food-101/meta/test.txt").unlink()
     refuses("cannot read .*test.txt", "food100")
-
-
-def test_leaving_a_class_out(tmp_path: Path) -> None:
-    from transil.data.opening import find_source
-
-    less = WithoutClass(find_source(make_folder(tmp_path / "set")), "class1")
-    assert less.class_names == ("class0", "class2")
-    assert less.labels["train"].tolist() == [0] * 4 + [1] * 4
-    items = [item for block in less.blocks("train") for item in block]
-    assert [item.parent.name for item in items if isinstance(item, Path)] == ["class0"] * 4 + [
-        "class2"
-    ] * 4
-    assert "class2" in less.where("train", 5)
 
 
 # -- real sets ---------------------------------------------------------------------------------

@@ -217,6 +217,14 @@ def read_bytes(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     return raw
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """A text file in UTF-8, with or without the mark that some editors begin it with."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TransilError(f"{path}: not a text in UTF-8; convert it") from None
+
+
 def _open_plain(path: str | os.PathLike[str], flags: int, what: str) -> int:
     """The handle of a plain file; an error that begins with `what` where it is anything else."""
     with told(what):

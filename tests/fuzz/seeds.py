@@ -164,6 +164,9 @@ def _images(folder: Path) -> None:
             f"{p.relative_to(folder / 'images')} {int(p.parent.name == 'class1')}" for p in paths
         ]
         (folder / "lists" / f"{split}.lst").write_text("\n".join(lines) + "\n")
+    (folder / "names.txt").write_text("class1\nclass0\n")
+    (folder / "names.json").write_text(json.dumps({"one": ["class1"], "both": ["Class 1"]}))
+    image_files.make_places(folder / "places", ["attic", "bazaar-outdoor"], "data_256")
     source = FolderSource(folder / "images")
     convert(source, folder / "converted", size=8, rule="crop")
     cached_images(source, size=8, rule="crop", cache_dir=folder / "kept")

@@ -31,6 +31,7 @@ KINDS = {
     ".npz file": "x_train (n, h, w, 3) uint8, y_train, x_test, y_test",
     "torchvision:NAME?root=DIR": "any classification set of torchvision, where it is installed",
     "formula:FAMILY?classes=10&seed=0": "drawn from formulas; also train=100&test=50&size=32",
+    "any other, ?classes=cat,dog": "these classes alone; ?classes=@FILE has one name a line",
 }
 
 
@@ -100,6 +101,7 @@ def show(
       transil data show path/to/cifar100
       transil data show 'formula:radial?classes=100&seed=3'
       transil data show photos/ --size 64 --sheet photos.png
+      transil data show 'photos/?classes=cat,dog'
     """
     from transil.data.opening import open_images
     from transil.data.sheet import check_sheet, contact_sheet

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from transil.data.cache import Progress, cached_images, open_converted
+from transil.data.class_lists import read_names
 from transil.data.decode import check_rule, check_size
 from transil.data.entries import is_converted
 from transil.data.images import Images
 from transil.data.source import Source
 from transil.data.sources.cifar import CifarSource, is_cifar
+from transil.data.sources.decoded import DecodedSource
 from transil.data.sources.folder import FolderSource
+from transil.data.sources.food101 import Food101Source, is_food101
 from transil.data.sources.formula import DEFAULTS, FormulaSource
 from transil.data.sources.lists import ListSource, is_list_folder
 from transil.data.sources.npz import NpzSource
 from transil.data.sources.paper import RECIPES, open_recipe
 from transil.data.sources.parquet import ParquetSource
+from transil.data.sources.places365 import is_places365, open_places365
+from transil.data.sources.subset import ClassSubset
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
 from transil.files import told
@@ -34,6 +40,7 @@ def open_images(
     cache_dir: str | os.PathLike[str] | None = None,
     skip_bad: bool = False,
     all_train: bool = False,
+    classes: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Images:
     """The images of a data set, decoded once and mapped from the cache ever after.
@@ -43,19 +50,18 @@ def open_images(
     `torchvision:NAME?root=DIR`. `size` scales to squares by `rule`, 'crop' or 'stretch'; without
     it images must have one size. `root` is where the paths of image lists begin; `all_train` takes
     their train.lst, validation images included. `skip_bad` leaves out what cannot be decoded.
+    `classes` keeps the classes of these names, numbered in this order, as `?classes=cat,dog` or
+    `?classes=@FILE` at the end of `spec` does.
     """
     if cache_dir is not None and not os.fspath(cache_dir):
         raise TransilError("the cache folder has an empty name")
-    if is_converted(Path(spec)):
-        images = open_converted(Path(spec))
-        if check_size(size) not in (None, images.size):
-            raise TransilError(
-                f"{spec}: its images have {images.size} pixels; convert the original to {size}"
-            )
+    if is_converted(Path(spec)) and classes is None:
+        images = _converted(Path(spec), size)
     else:
         source = find_source(
-            spec, root=Path(root) if root else None, size=size, all_train=all_train
-        ).check()
+            spec, root=Path(root) if root else None, size=size, all_train=all_train,
+            classes=classes,
+        ).check()  # fmt: skip
         images = cached_images(
             source,
             size=check_size(size),
@@ -91,25 +97,51 @@ def find_source(
     root: Path | None = None,
     size: int | None = None,
     all_train: bool = False,
+    classes: Sequence[str] | None = None,
 ) -> Source:
     """The source that `spec` names; nothing is decoded yet."""
     with told(f"cannot read {os.fspath(spec)}"):
-        return _source(os.fspath(spec), root, size, all_train)
+        source = _source(os.fspath(spec), root, size, all_train)
+        return source if classes is None else ClassSubset(source, classes)
+
+
+def split_spec(text: str, folder: Path | None = None) -> tuple[str, str]:
+    """A path or a name, and the settings behind its '?'; paths begin at `folder`.
+
+    Names of files may have a '?', too: the first place is taken before which something is there.
+    """
+    places = [at for at, character in enumerate(text) if character == "?" and at]
+    for at in [len(text), *places]:
+        if os.path.exists((folder or Path()) / text[:at]) or text[:at] in RECIPES:
+            return text[:at], text[at + 1 :]
+    path, _, query = text.partition("?")
+    return (path, query) if path else (text, "")
 
 
 def _source(text: str, root: Path | None, size: int | None, all_train: bool) -> Source:
     if text.startswith("formula:"):
         return _formula(text, size)
+    known = ["classes"]
     if text.startswith("torchvision:"):
-        return _torchvision(text, root)
+        kind, _, query = text.partition("?")
+        known += ["root", "download"]
+    else:
+        kind, query = split_spec(text)
+    options = _options(text, query, "classes=cat,dog")
+    if unknown := [key for key in options if key not in known]:
+        raise TransilError(f"{text}: no setting '{unknown[0]}'; {nearest(unknown[0], known)}")
+    if kind.startswith("torchvision:"):
+        source = _torchvision(kind, options, root)
+    else:
+        source = _at(kind, root, size, all_train)
+    return ClassSubset(source, read_names(options["classes"])) if "classes" in options else source
+
+
+def _at(text: str, root: Path | None, size: int | None, all_train: bool) -> Source:
+    """The source at a path, or of that name."""
     path = Path(text)
     if path.is_dir():
-        for folder in (path, path / "data"):  # the hub keeps shards in 'data'
-            if any(folder.glob("*.parquet")):
-                return ParquetSource(folder)
-        if is_list_folder(path):
-            return ListSource(path, root, all_train=all_train)
-        return CifarSource(path) if is_cifar(path) else FolderSource(path)
+        return _in_folder(path, root, size, all_train)
     if path.is_file():
         if path.suffix == ".npz":
             return NpzSource(path)
@@ -126,10 +158,34 @@ def _source(text: str, root: Path | None, size: int | None, all_train: bool) -> 
     )
 
 
+def _in_folder(path: Path, root: Path | None, size: int | None, all_train: bool) -> Source:
+    if is_converted(path):
+        return DecodedSource(_converted(path, size))
+    for folder in (path, path / "data"):  # the hub keeps shards in 'data'
+        if any(folder.glob("*.parquet")):
+            return ParquetSource(folder)
+    if is_places365(path):
+        return open_places365(path)
+    if is_list_folder(path):
+        return ListSource(path, root, all_train=all_train)
+    if is_food101(path):
+        return Food101Source(path)
+    return CifarSource(path) if is_cifar(path) else FolderSource(path)
+
+
+def _converted(path: Path, size: int | None) -> Images:
+    images = open_converted(path)
+    if check_size(size) not in (None, images.size):
+        raise TransilError(
+            f"{path}: its images have {images.size} pixels; convert the original to {size}"
+        )
+    return images
+
+
 def _formula(text: str, size: int | None) -> Source:
     family, _, query = text.removeprefix("formula:").partition("?")
     settings: dict[str, int] = {}
-    for key, value in _options(text, query).items():
+    for key, value in _options(text, query, "classes=100&seed=3").items():
         if key not in DEFAULTS:
             raise TransilError(f"{text}: no setting '{key}'; {nearest(key, DEFAULTS)}")
         if not value.isdecimal():
@@ -140,18 +196,15 @@ def _formula(text: str, size: int | None) -> Source:
     return FormulaSource(family, **settings)
 
 
-def _torchvision(text: str, root: Path | None) -> Source:
-    kind, _, query = text.removeprefix("torchvision:").partition("?")
-    options = _options(text, query)
-    unknown = set(options) - {"root", "download"}
-    if unknown:
-        raise TransilError(f"{text}: no setting '{unknown.pop()}'; there are: root, download")
+def _torchvision(text: str, options: dict[str, str], root: Path | None) -> Source:
     folder = Path(options["root"]) if "root" in options else (root or Path("data"))
-    return TorchvisionSource(kind, folder, download=options.get("download") in ("1", "true", "yes"))
+    download = options.get("download") in ("1", "true", "yes")
+    return TorchvisionSource(text.removeprefix("torchvision:"), folder, download=download)
 
 
-def _options(text: str, query: str) -> dict[str, str]:
+def _options(text: str, query: str, example: str) -> dict[str, str]:
+    query = query.replace("+", "%2B")  # no blank, as in forms, but itself
     try:
         return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
     except ValueError:
-        raise TransilError(f"{text}: settings are written as '?classes=100&seed=3'") from None
+        raise TransilError(f"{text}: settings are written as '?{example}'") from None

@@ -53,6 +53,22 @@ class Source(ABC):
         It is found without decoding, so it may change with place and time as well.
         """
 
+    def blocks_of_rows(self, split: str, rows: IntArray) -> Iterator[Block]:
+        """Some images of a split; `rows` are ascending."""
+        start = 0
+        for block in self.blocks(split):
+            first, last = np.searchsorted(rows, (start, start + len(block)))
+            inside = rows[first:last] - start
+            start += len(block)
+            if isinstance(block, np.ndarray) and len(inside):
+                yield block[inside]
+            elif len(inside):
+                yield [block[int(row)] for row in inside]
+
+    def stamp_of_rows(self, rows: Mapping[str, IntArray]) -> str:
+        """A stamp of some images of each split; it may change with the others, too."""
+        return self.stamp()
+
     def where(self, split: str, row: int) -> str:
         """How messages name one image."""
         return f"{self.name}, split '{split}', row {row}"
@@ -72,13 +88,7 @@ class Source(ABC):
         if "train" not in self.labels:
             there = ", ".join(self.labels) or "none"
             raise TransilError(f"{self.name}: no split 'train' (there are: {there})")
-        for split, labels in self.labels.items():
-            wrong = np.flatnonzero((labels < 0) | (labels >= len(self.class_names)))
-            if len(wrong):
-                raise TransilError(
-                    f"{self.where(split, int(wrong[0]))}: label {labels[wrong[0]]}, but there are "
-                    f"{len(self.class_names)} classes, 0 to {len(self.class_names) - 1}"
-                )
+        self.check_labels()
         if not self.class_names or not len(self.labels["train"]):
             raise TransilError(f"{self.name}: there are no training images in it")
         counts = np.bincount(self.labels["train"], minlength=len(self.class_names))
@@ -88,6 +98,16 @@ class Source(ABC):
                 "add some, or leave the class out so that labels have no gap"
             )
         return self
+
+    def check_labels(self) -> None:
+        """An error for a label that is no class."""
+        for split, labels in self.labels.items():
+            wrong = np.flatnonzero((labels < 0) | (labels >= len(self.class_names)))
+            if len(wrong):
+                raise TransilError(
+                    f"{self.where(split, int(wrong[0]))}: label {labels[wrong[0]]}, but there are "
+                    f"{len(self.class_names)} classes, 0 to {len(self.class_names) - 1}"
+                )
 
 
 class FileSource(Source):
@@ -104,15 +124,22 @@ class FileSource(Source):
         """What tells the content of the index itself: its lists, or the names of its classes."""
 
     def blocks(self, split: str) -> Iterator[Block]:
-        for rows in blocks_of(range(len(self.labels[split]))):
-            yield [self.path(split, row) for row in rows]
+        return self.blocks_of_rows(split, np.arange(len(self.labels[split])))
+
+    def blocks_of_rows(self, split: str, rows: IntArray) -> Iterator[Block]:
+        for part in blocks_of(rows):
+            yield [self.path(split, int(row)) for row in part]
 
     def stamp(self) -> str:
+        return self.stamp_of_rows({k: np.arange(len(v)) for k, v in self.labels.items()})
+
+    def stamp_of_rows(self, rows: Mapping[str, IntArray]) -> str:
         content = hashlib.sha256(self.index_stamp().encode())
-        for split, labels in sorted(self.labels.items()):
-            content.update(f"{split} {len(labels)} ".encode())
-            for row in range(len(labels)):
-                content.update(repr(image_stamp(self.path(split, row).absolute())).encode())
+        for split, chosen in sorted(rows.items()):
+            content.update(f"{split} {len(chosen)} ".encode())
+            for row in chosen:
+                path = self.path(split, int(row)).absolute()
+                content.update(repr(image_stamp(path)).encode())
         return content.hexdigest()
 
     def where(self, split: str, row: int) -> str:

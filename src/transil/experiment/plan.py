@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from transil.data.images import Images
-from transil.data.opening import open_images
+from transil.data.opening import open_images, split_spec
 from transil.data.sources.paper import data_dir
 from transil.engine.config import RunConfig
 from transil.engine.recipes import resolve
@@ -324,8 +324,9 @@ def set_config(experiment: Experiment, name: str) -> dict[str, Any]:
             )
     settings = dict(given)
     path = str(settings.get("path", name))
-    if ":" not in path and (data_dir() / path).exists():
-        path = str((data_dir() / path).absolute())
+    place, query = split_spec(path, data_dir())
+    if ":" not in place and (data_dir() / place).exists():
+        path = str((data_dir() / place).absolute()) + (f"?{query}" if query else "")
     return {**settings, "path": path}
 
 

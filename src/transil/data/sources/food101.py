@@ -40,3 +40,8 @@ class Food101Source(FileSource):
     def index_stamp(self) -> str:
         lists = [file_stamp(self.folder / "meta" / f"{split}.txt") for split in self._lines]
         return digest(["food101", lists])
+
+
+def is_food101(folder: Path) -> bool:
+    """Whether a folder holds Food-101 as it is published."""
+    return (folder / "meta" / "train.txt").is_file() and (folder / "images").is_dir()

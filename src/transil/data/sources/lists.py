@@ -8,7 +8,7 @@ import numpy as np
 
 from transil.data.source import FileSource, file_stamp, names_for
 from transil.errors import TransilError
-from transil.files import digest, read_bytes
+from transil.files import digest, read_text
 from transil.schedule import IntArray
 
 # The beginning of every released path, to be replaced by where the images really are.
@@ -39,7 +39,7 @@ class ListSource(FileSource):
         self._paths: dict[str, list[str]] = {}
         labels = {}
         for split, path in self.files.items():
-            self._paths[split], labels[split] = _read(path)
+            self._paths[split], labels[split] = read_list(path)
         if "val" in labels and self.files["train"].stem == "train":
             # train.lst holds the validation images too; nobody may train on those.
             aside = set(self._paths["val"])
@@ -71,13 +71,10 @@ def _candidates(folder: Path, name: str) -> list[Path]:
     return [p for p in (folder / f"{name}.lst", folder / f"{name}.txt") if p.is_file()]
 
 
-def _read(path: Path) -> tuple[list[str], IntArray]:
+def read_list(path: Path) -> tuple[list[str], IntArray]:
+    """Paths and labels of the lines of a list."""
     paths, labels = [], []
-    try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise TransilError(f"{path}: not a text in UTF-8; convert it") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip():
             continue
         if len(line) > LONGEST:

@@ -14,6 +14,7 @@ from transil.data.source import Block, Source, blocks_of, names_for
 from transil.errors import TransilError, reason
 from transil.files import digest
 from transil.registry import nearest
+from transil.schedule import IntArray
 
 
 class TorchvisionSource(Source):
@@ -38,10 +39,13 @@ class TorchvisionSource(Source):
         self.class_names = tuple(map(_name, names)) if names else names_for(self.labels)
 
     def blocks(self, split: str) -> Iterator[Block]:
+        return self.blocks_of_rows(split, np.arange(len(self.sets[split])))
+
+    def blocks_of_rows(self, split: str, rows: IntArray) -> Iterator[Block]:
         data = self.sets[split]
-        for rows in blocks_of(range(len(data))):
+        for part in blocks_of(rows):
             with known_formats_only():
-                block = [_pixels(data, row) for row in rows]
+                block = [_pixels(data, int(row)) for row in part]
             yield block
 
     def stamp(self) -> str:

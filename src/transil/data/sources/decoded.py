@@ -1,0 +1,24 @@
+"""Decoded images as a source: a part of what `transil data convert` has made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from transil.data.images import Images
+from transil.data.source import Block, Source, blocks_of
+from transil.files import digest
+
+
+class DecodedSource(Source):
+    """Images that need no decoding."""
+
+    def __init__(self, images: Images) -> None:
+        self.images = images
+        self.name, self.class_names = images.name, images.class_names
+        self.labels = {split: data.labels for split, data in images.splits.items()}
+
+    def blocks(self, split: str) -> Iterator[Block]:
+        return blocks_of(self.images.splits[split].pixels)
+
+    def stamp(self) -> str:
+        return digest(["decoded", self.images.fingerprint])
