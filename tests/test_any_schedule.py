@@ -329,8 +329,8 @@ def test_the_shipped_banks_are_those_of_the_committed_evidence(tmp_path: Path) -
         again = OpenBank.of(evidence, method=name)
         assert again.seen == shipped.seen
         facts = evidence[5].facts
-        pairs = [b.correction.spread(b.parameters, facts).vector for b in (again, shipped)]
-        np.testing.assert_allclose(*pairs, rtol=1e-3, atol=1e-3)
+        pairs, kept = (b.correction.spread(b.parameters, facts).vector for b in (again, shipped))
+        np.testing.assert_allclose(pairs, kept, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("damage", ["none", "text", "cut", "keys"])

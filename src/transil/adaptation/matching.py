@@ -117,7 +117,8 @@ def _mean_softmax(
         np.subtract(block, high[there, None].astype(work), out=powers)
         np.exp(powers, out=powers)
         mean += (1.0 / (powers @ factor)) @ powers
-    return mean * factor / len(scores)
+    found: Float64Array = mean * factor / len(scores)
+    return found
 
 
 class _Problem:
