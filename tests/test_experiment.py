@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from ray_processes import listening, ray_workers, stranger
 from transil import Schedule, load_bank, provenance
+from transil.adaptation.controls import align, shift
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
 from transil.experiment.bootstrap import Bootstrap
-from transil.experiment.controls import align, shift
 from transil.experiment.made import made_run
 from transil.experiment.overlap import allowed_references, class_key, shared_classes
 from transil.experiment.plan import Plan, make_plan

@@ -7,6 +7,7 @@
 
 import transil._interrupt  # first: before what takes its time  # noqa: F401
 from transil._version import __version__
+from transil.adaptation import Corrector, Ledger
 from transil.correction import (
     AdBiC,
     AdBiCCentred,
@@ -20,7 +21,7 @@ from transil.correction import (
     load_bank,
     transfer,
 )
-from transil.errors import ConvergenceWarning, ScoreScaleWarning, TransilError
+from transil.errors import AdaptationWarning, ConvergenceWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.gains import gains
 from transil.metrics import Metrics
@@ -30,11 +31,14 @@ from transil.scores import ScoreStore
 __all__ = [
     "AdBiC",
     "AdBiCCentred",
+    "AdaptationWarning",
     "Bank",
     "BiC",
     "BiCAll",
     "BiCPast",
     "ConvergenceWarning",
+    "Corrector",
+    "Ledger",
     "Metrics",
     "Penalty",
     "Schedule",

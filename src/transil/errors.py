@@ -45,3 +45,7 @@ class DataWarning(UserWarning):
 
 class LeakError(TransilError):
     """Images were asked for that the protocol forbids in this state."""
+
+
+class AdaptationWarning(UserWarning):
+    """A correction was left out, or nothing was remembered: the result is more cautious than asked."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from transil.adaptation.columns import Rows
 from transil.arrays import Float64Array, FloatArray
 from transil.errors import TransilError
 from transil.schedule import IntArray
@@ -64,16 +65,17 @@ class Matched:
 
 
 def match(
-    scores: FloatArray,
+    scores: Rows,
     prior: Float64Array,
     *,
     group: IntArray | None = None,
     spread: Spread | None = None,
+    before: Float64Array | None = None,
 ) -> Matched:
     """The shifts for scores (n, c) and a prior (c,), which is brought to a sum of 1.
 
     `spread` shrinks them, `group` (c,) being the group of each class, from 0; without it they match the
-    prior exactly.
+    prior exactly. `before`: the mean of the softmax (c,), where it is known.
     """
     pi = np.maximum(prior / prior.sum(), RAREST / len(prior))
     pi = pi / pi.sum()
@@ -84,24 +86,25 @@ def match(
         weight = spread.precision(group) / len(scores)
     found = _Problem(scores[:: -(-len(scores) // SAMPLE)], pi, weight)
     shifts, inverse, steps = _minimum(found)
+    if before is None:
+        before = mean_softmax(scores)
     if len(found.powers) == len(scores):
-        return Matched(shifts, found.mean(np.zeros(len(pi))), found.mean(shifts), steps)
+        return Matched(shifts, before, found.mean(shifts), steps)
     high = np.empty(len(scores))
-    before = _mean_softmax(scores, np.zeros(len(pi)), high, first=True)
-    for _ in range(PASSES):  # the curve of the sample is nearly that of all
-        after = _mean_softmax(scores, shifts, high)
+    for number in range(PASSES):  # the curve of the sample is nearly that of all
+        after = _mean_softmax(scores, shifts, high, first=number == 0)
         shifts = shifts - inverse @ (after - pi + weight @ shifts)
     return Matched(shifts, before, after, steps)
 
 
-def mean_softmax(scores: FloatArray, shifts: Float64Array | float = 0.0) -> Float64Array:
+def mean_softmax(scores: Rows, shifts: Float64Array | float = 0.0) -> Float64Array:
     """The mean over rows (n, c) of the softmax of scores with shifts, (c,)."""
     high, given = np.empty(len(scores)), np.zeros(scores.shape[1]) + shifts
     return _mean_softmax(scores, given, high, first=True)
 
 
 def _mean_softmax(
-    scores: FloatArray, shifts: Float64Array, high: Float64Array, first: bool = False
+    scores: Rows, shifts: Float64Array, high: Float64Array, first: bool = False
 ) -> Float64Array:
     """As `mean_softmax`; `high` (n,) keeps the highest score of each row, which `first` finds."""
     columns = scores.shape[1]

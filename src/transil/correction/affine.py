@@ -41,20 +41,40 @@ def correct_groups(
     if is_torch(scores):
         import torch
 
+        index = torch.as_tensor(column_group, device=scores.device)
+        dtype = torch.promote_types(scores.dtype, torch.float32)
+        by_column = [
+            torch.as_tensor(v, dtype=dtype, device=scores.device)[index] for v in (alpha, beta)
+        ]
+        made = correct_columns(scores, by_column[0], by_column[1], centred=centred)
+        return cast(Scores, made)
+    scale, shift = (np.asarray(v)[column_group] for v in (alpha, beta))
+    return correct_columns(scores, scale, shift, out, centred=centred)
+
+
+def correct_columns(
+    scores: Scores,
+    scale: Any,
+    shift: Any,
+    out: FloatArray | None = None,
+    *,
+    centred: bool = False,
+) -> Scores:
+    """As `correct_groups`, with alpha and beta of each column: `scale`, `shift` (columns,)."""
+    if is_torch(scores):
+        import torch
+
         from transil.correction.torch_layer import affine
 
         dtype = torch.promote_types(scores.dtype, torch.float32)
-        index = torch.as_tensor(column_group, device=scores.device)
-        scale, shift = (
-            torch.as_tensor(v, dtype=dtype, device=scores.device)[index] for v in (alpha, beta)
-        )
-        return cast(Scores, affine(scores, scale, shift, centred))
+        there = [torch.as_tensor(v, dtype=dtype, device=scores.device) for v in (scale, shift)]
+        return cast(Scores, affine(scores, there[0], there[1], centred))
     array = cast(FloatArray, scores)
     work = np.promote_types(array.dtype, np.float32)
     # What overflows becomes infinite, which those who look at the result tell.
     with np.errstate(over="ignore", invalid="ignore"):
-        by_column = [np.asarray(v, dtype=work)[column_group] for v in (alpha, beta)]
-        return cast(Scores, _affine_in_blocks(array, by_column[0], by_column[1], out, centred))
+        kept = [np.asarray(v, dtype=work) for v in (scale, shift)]
+        return cast(Scores, _affine_in_blocks(array, kept[0], kept[1], out, centred))
 
 
 def _affine_in_blocks(

@@ -180,7 +180,10 @@ class Bank:
         """The correction of a state as a torch module, the last layer of a model to deploy."""
         from transil.correction.torch_layer import CorrectionLayer
 
-        return CorrectionLayer(self, state, order)
+        pairs, group = self.applied(state), self.schedule.group_of_column(state) - 1
+        if order is not None:
+            group = group[backwards(read_order(order, len(group)))]
+        return CorrectionLayer(pairs.alpha[group], pairs.beta[group], self.correction.centred)
 
     def applied(self, state: int) -> Pairs:
         """The pair of each group of `state` after transfer, shape (state,); (1, 0) in state 1."""

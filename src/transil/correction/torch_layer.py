@@ -3,15 +3,11 @@
 # Without `from __future__ import annotations`: TorchScript reads these as types, not as text.
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from transil.correction.columns import OrderLike, backwards, read_order
 from transil.errors import TransilError
-
-if TYPE_CHECKING:
-    from transil.correction.bank import Bank
 
 
 def affine(
@@ -31,26 +27,23 @@ def affine(
 
 
 class CorrectionLayer(torch.nn.Module):
-    """What a bank does in one state: scores (..., columns) to corrected ones of the same dtype.
+    """What is done to the scores of one state: (..., columns) to corrected ones of the same dtype.
 
-    alpha and beta are buffers, one for each column: they move with the model and are part of its
-    state dict, and no optimiser changes them. They stay in float32 where the model is cast to half
-    precision: its scores are corrected in float32 and rounded once. Of scores only the number of
-    columns is checked. A state dict also says whether the correction is centred, and is refused by a
+    alpha and beta of each column, `scale` and `shift` (columns,), are buffers: they move with the
+    model and are part of its state dict, and no optimiser changes them. They stay in float32 where the
+    model is cast to half precision: its scores are corrected in float32 and rounded once. Of scores
+    only the number of columns is checked. A state dict also says whether the correction is centred, and is refused by a
     layer that is otherwise.
     """
 
     scale: torch.Tensor
     shift: torch.Tensor
 
-    def __init__(self, bank: "Bank", state: int, order: "OrderLike | None" = None) -> None:
+    def __init__(self, scale: Any, shift: Any, centred: bool) -> None:
         super().__init__()
-        pairs, group = bank.applied(state), bank.schedule.group_of_column(state) - 1
-        if order is not None:
-            group = group[backwards(read_order(order, len(group)))]
-        self.centred = bank.correction.centred
-        for name, values in (("scale", pairs.alpha), ("shift", pairs.beta)):
-            self.register_buffer(name, torch.tensor(values[group], dtype=torch.float32))
+        self.centred = centred
+        for name, values in (("scale", scale), ("shift", shift)):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float32))
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         """Corrected scores, the shape and dtype of `scores`."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from transil.adaptation.controls import align, shift
 from transil.arrays import FloatArray
 from transil.correction.affine import correct_groups
 from transil.correction.bank import Bank
@@ -21,7 +22,6 @@ from transil.errors import TransilError
 from transil.evaluation import evaluate
 from transil.experiment.bootstrap import Bootstrap
 from transil.experiment.choosing import study_choices
-from transil.experiment.controls import align, shift
 from transil.experiment.fits import Fits, joined
 from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task

@@ -1,0 +1,99 @@
+"""A correction of one state as two numbers for each column, and scores seen through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from transil.arrays import Float64Array, FloatArray, Scores
+from transil.correction.affine import correct_columns
+from transil.correction.bank import Bank
+from transil.correction.scales import score_scale
+from transil.errors import TransilError
+from transil.schedule import IntArray
+
+
+class Rows(Protocol):
+    """Scores (n, columns) that are read block by block."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice, /) -> FloatArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """z = scale * o + shift, (columns,) each; centred: `scale` multiplies the distance from the mean."""
+
+    scale: Float64Array
+    shift: Float64Array
+    centred: bool = False
+
+    @classmethod
+    def of(cls, bank: Bank, state: int) -> Columns:
+        """What a bank does in a state."""
+        pairs, group = bank.applied(state), bank.schedule.group_of_column(state) - 1
+        return cls(pairs.alpha[group], pairs.beta[group], bank.correction.centred)
+
+    @classmethod
+    def identity(cls, columns: int) -> Columns:
+        """Nothing is done."""
+        return cls(np.ones(columns), np.zeros(columns))
+
+    def shifted(self, shifts: Float64Array) -> Columns:
+        """With a shift of each column more."""
+        return Columns(self.scale, self.shift + shifts, self.centred)
+
+    def at_strength(self, factor: float) -> Columns:
+        """One factor on what is done: 1 as it is, 0 nothing."""
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 <= factor <= 2:
+            raise TransilError(f"strength: a number from 0 (nothing) to 2, not {factor!r}")
+        return Columns(1.0 + factor * (self.scale - 1.0), factor * self.shift, self.centred)
+
+    def taken(self, places: IntArray) -> Columns:
+        """The columns that stand in these places."""
+        return Columns(self.scale[places], self.shift[places], self.centred)
+
+    def correct(self, scores: Scores) -> Scores:
+        """Scores (..., columns), the same kind and dtype."""
+        return correct_columns(scores, self.scale, self.shift, centred=self.centred)
+
+
+class Corrected:
+    """Scores (n, columns) as `columns` corrects them, over a temperature; nothing is kept of them."""
+
+    def __init__(self, scores: FloatArray, columns: Columns, temperature: float = 1.0) -> None:
+        self.scores, self.columns, self.temperature = scores, columns, temperature
+        self.shape = scores.shape
+        self.dtype: np.dtype[np.floating] = np.promote_types(scores.dtype, np.float32)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, rows: slice, /) -> FloatArray:
+        block = self.columns.correct(np.asarray(self.scores[rows], dtype=self.dtype))
+        if self.temperature != 1.0:
+            block /= self.dtype.type(self.temperature)
+        return block
+
+
+# Scores of good models spread so many times a unit of log-odds across classes, once they are
+# calibrated (docs/adaptation.md has the table).
+LEAST_SPREAD, MOST_SPREAD = 2.0, 5.0
+
+
+def temperature_of(corrected: FloatArray) -> float:
+    """By what corrected scores (n, columns) are divided, so that their softmax is of use.
+
+    Scores of another framework may be of any size, and those of SIW come out flat.
+    """
+    spread = score_scale(corrected)
+    return spread / float(np.clip(spread, LEAST_SPREAD, MOST_SPREAD)) if spread > 0 else 1.0

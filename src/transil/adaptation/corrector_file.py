@@ -1,0 +1,125 @@
+"""Correctors as JSON: what was learned, enough to correct without bank, ledger or scores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from transil._version import __version__
+from transil.adaptation.columns import Columns
+from transil.adaptation.priors import Prior
+from transil.arrays import Float64Array
+from transil.errors import TransilError
+from transil.files import check_replaceable, digest, write_json
+from transil.schedule import Schedule
+from transil.typed import read_file
+
+if TYPE_CHECKING:
+    from transil.adaptation.corrector import Corrector
+
+FORMAT, VERSION = "transil-corrector", 1
+C = TypeVar("C", bound="Corrector")
+
+
+@dataclass(frozen=True)
+class PriorFile:
+    """The prior that was assumed."""
+
+    name: str
+    says: str
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class CorrectorFile:
+    """The file, key by key; lists have an entry for each column.
+
+    `predicted`, `expected`: shares of the classes in learning order, before and with the shifts.
+    """
+
+    format: str
+    version: int
+    schedule: tuple[tuple[int, ...], ...]
+    state: int
+    method: str | None
+    rows: int
+    centred: bool
+    scale: tuple[float, ...]
+    shift: tuple[float, ...]
+    shifts: tuple[float, ...]
+    classes: tuple[str | int, ...]
+    predicted: tuple[float, ...] | None = None
+    expected: tuple[float, ...] | None = None
+    prior: PriorFile | None = None
+    temperature: float = 1.0
+    left: float | None = None
+    abstained: str | None = None
+    provenance: Mapping[str, Any] | None = None
+    checksum: str = ""
+
+    def sum(self) -> str:
+        """The checksum of everything else."""
+        return digest({key: value for key, value in asdict(self).items() if key != "checksum"})
+
+
+def write_corrector(path: str | os.PathLike[str], corrector: Corrector) -> None:
+    """Write what `Corrector.load` reads."""
+    columns, prior = corrector.columns_, corrector.prior_
+    kept = CorrectorFile(
+        format=FORMAT,
+        version=VERSION,
+        schedule=corrector._schedule.groups,
+        state=corrector.state_,
+        method=corrector.method,
+        rows=corrector.rows_,
+        centred=columns.centred,
+        scale=tuple(columns.scale.tolist()),
+        shift=tuple(columns.shift.tolist()),
+        shifts=tuple(corrector.shifts_.tolist()),
+        classes=tuple(c if isinstance(c, str) else int(c) for c in corrector.classes_),
+        predicted=_list(corrector.predicted_),
+        expected=_list(corrector.expected_),
+        prior=None if prior is None else PriorFile(prior.name, prior.says, tuple(prior.shares.tolist())),
+        temperature=corrector.temperature_,
+        left=corrector.left_,
+        abstained=corrector.abstained_,
+        provenance={"transil": __version__},
+    )  # fmt: skip
+    check_replaceable(path, FORMAT, VERSION)
+    write_json(path, {**asdict(kept), "checksum": kept.sum()})
+
+
+def read_corrector(path: str | os.PathLike[str], make: type[C]) -> C:
+    """A fitted corrector from its file."""
+    remedy = "fit it again"
+    kept = read_file(path, CorrectorFile, FORMAT, VERSION, "corrector", remedy)
+    schedule = Schedule.from_groups(kept.schedule)
+    columns = schedule.columns(schedule.check_state(kept.state))
+    lists = (kept.scale, kept.shift, kept.shifts, kept.classes)
+    if any(len(values) != columns for values in lists) or kept.checksum != kept.sum():
+        raise TransilError(f"{path}: damaged corrector: its numbers do not go together; {remedy}")
+    made = make(schedule, method=kept.method)
+    known = Columns(np.array(kept.scale), np.array(kept.shift), kept.centred)
+    made._known(schedule, kept.state, known)
+    made.rows_, made.shifts_ = kept.rows, np.array(kept.shifts)
+    named = all(isinstance(name, str) for name in kept.classes)
+    made.classes_ = np.array(kept.classes, dtype=object if named else np.int64)
+    if named:
+        made.feature_names_in_ = made.classes_
+    made.predicted_, made.expected_ = _array(kept.predicted), _array(kept.expected)
+    if kept.prior is not None:
+        made.prior_ = Prior(kept.prior.name, np.array(kept.prior.shares), kept.prior.says)
+    made.temperature_, made.left_, made.abstained_ = kept.temperature, kept.left, kept.abstained
+    return made
+
+
+def _list(values: Float64Array | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(values.tolist())
+
+
+def _array(values: tuple[float, ...] | None) -> Float64Array | None:
+    return None if values is None else np.array(values)
