@@ -32,8 +32,8 @@ class CorrectionLayer(torch.nn.Module):
     alpha and beta of each column, `scale` and `shift` (columns,), are buffers: they move with the
     model and are part of its state dict, and no optimiser changes them. They stay in float32 where the
     model is cast to half precision: its scores are corrected in float32 and rounded once. Of scores
-    only the number of columns is checked. A state dict also says whether the correction is centred, and is refused by a
-    layer that is otherwise.
+    only the number of columns is checked. A state dict also says whether the correction is centred,
+    and is refused by a layer that is otherwise.
     """
 
     scale: torch.Tensor
