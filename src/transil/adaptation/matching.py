@@ -182,14 +182,13 @@ def _minimum(problem: _Problem) -> tuple[Float64Array, Float64Array, int]:
     gradient, steps = problem.gradient(shifts), 0
     while steps < STEPS and (size := float(np.abs(gradient).max())) > TOLERANCE:
         step = inverse @ gradient
-        ways = (shifts - step * 0.5**half for half in range(HALVES))
-        for tried, there in enumerate((*ways, problem.scaled(shifts))):
-            lower = problem.value(there)
-            if lower < value:
-                break
-        else:
+        ways = (*(shifts - step * 0.5**half for half in range(HALVES)), problem.scaled(shifts))
+        lower = ((there, f) for there in ways if (f := problem.value(there)) < value)
+        found = next(lower, None)
+        if found is None:
             break
-        shifts, value, gradient, steps = there, lower, problem.gradient(there), steps + 1
-        if tried or np.abs(gradient).max() > SLOW * size:
+        shifts, value = found
+        gradient, steps = problem.gradient(shifts), steps + 1
+        if np.abs(gradient).max() > SLOW * size:
             inverse = problem.inverse(shifts)
     return shifts, inverse, steps
