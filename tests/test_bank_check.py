@@ -78,6 +78,16 @@ def test_released_scores_against_shipped_banks(released: ScoreStore, shared: Pat
     assert early.verdict.endswith("hardly predicted any more")  # where the size does not tell yet
     bic = check_bank(load_bank("lucir-s10-bic"), given, 7)
     assert bic.verdict == "other size: fit another bank"
+    own = load_bank("lucir-s10")
+    last = released.get("test", 10).scores
+    rescaled = check_bank(own, last, 10, rescale=True)
+    assert rescaled.verdict == "other size, rescaled"
+    shares = (rescaled.newest_before, rescaled.newest_as_is, rescaled.newest_after)
+    assert shares == pytest.approx((0.67, 0.164, 0.035), abs=0.001)  # docs/banks.md
+    bic = check_bank(load_bank("lucir-s10-bic"), last, 10, rescale=True)
+    assert bic.verdict == (
+        "other size: rescaling does not serve it; newest group hardly predicted any more"
+    )
     theirs = import_bank(shared / "released-scores" / "bic_models_lucir_s10")
     assert check_bank(theirs, given, 7).verdict == "size of the references not known"
 

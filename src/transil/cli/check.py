@@ -43,7 +43,8 @@ def check_command(
     schedule it is how far the scores lie from the references', 1 being usual. Shares can be judged
     only where classes come about equally often. Scores that pass may still be those of another
     method: LwF's and FT+'s are of one size. Whether a bank helps, only labelled images tell
-    (transil evaluate). With --schedule the banks for any schedule are asked.
+    (transil evaluate). With --schedule the banks for any schedule are asked. --rescale judges the
+    rescaled banks, and shows beside what they would leave to the newest group as they are.
 
     \b
     Examples:
@@ -87,8 +88,13 @@ def _facts(check: BankCheck) -> dict[str, Any]:
         "newest_before": check.newest_before,
         "newest_after": check.newest_after,
         "newest_fair": check.newest_fair,
+        **({} if check.newest_as_is is None else {"newest_as_is": check.newest_as_is}),
         "verdict": check.verdict,
     }
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
@@ -99,6 +105,7 @@ def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
             f"{check.changed:.1%}",
             f"{check.newest_before:.1%}",
             f"{check.newest_after:.1%}",
+            *([_share(check.newest_as_is)] if rescaled else []),
         ]
         for name, check in found.items()
     ]
@@ -107,7 +114,8 @@ def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
         f"{source}: {first.rows:,} rows of state {first.state}"
         + (", banks brought to their size" if rescaled else "")
     )
-    print_table(None, ["bank", "size", "changed", "newest before", "after"], rows)
+    headings = ["bank", "size", "changed", "newest before", "after"]
+    print_table(None, headings + ["not rescaled"] * rescaled, rows)
     for name, check in found.items():
         say(f"{name}: {check.verdict}")
     say(

@@ -9,6 +9,7 @@ import typer
 
 from transil.cli.output import progress_bar, read_schedule, say
 from transil.cli.scores import Rescale, describe
+from transil.correction.scales import Newest
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.files import read_json
@@ -90,6 +91,7 @@ def correct(
     loaded = load_bank(bank, schedule=read_schedule(schedule))
     if output.exists() and source.exists() and output.samefile(source):
         raise TransilError(f"{output}: these are the scores to correct; write to another file")
+    costs: list[Newest] = []
     with progress_bar(1.0) as update:
         done, rows = correct_file(
             source,
@@ -101,8 +103,11 @@ def correct(
             rescale=rescale,
             keep=keep.split(",") if keep else (),
             key=key,
+            cost=costs.append,
         )
     say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
+    for cost in costs:
+        say(f"rescaled the bank predicts {cost}")
 
 
 def read_order_option(text: str | None) -> list[int] | None:

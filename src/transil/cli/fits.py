@@ -231,7 +231,9 @@ def transfer_command(
         loaded, how, reference=reference, target=store, split=split, same_method=not any_method
     )
     if like is not None:
-        result = like_file(result, like, state)
+        result = like_file(
+            result, like, state, lambda cost: say(f"rescaled the bank predicts {cost}")
+        )
     elif state is not None:
         raise TransilError("--state goes with --like")
     result.save(output)

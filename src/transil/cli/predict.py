@@ -80,7 +80,9 @@ def predict(
     files = list(_files(images))
     scores = _scores(model, files)
     if correction is not None:
-        scores = correction.correct(scores, model.state, rescale=rescale)
+        raw, scores = scores, correction.correct(scores, model.state, rescale=rescale)
+        if rescale and (cost := correction.newest(raw, model.state)) is not None:
+            note(f"rescaled the bank predicts {cost}")
     found = _best(files, scores, model.class_names, top)
     if kind == "json":
         text = json_text({"state": model.state, "method": model.method.name, "images": found})

@@ -22,7 +22,7 @@ from transil.cli.output import (
     say,
 )
 from transil.correction.bank import Bank
-from transil.correction.scales import measured_scales
+from transil.correction.scales import Newest, measured_scales
 from transil.correction.shipped import bank_for
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
@@ -177,11 +177,16 @@ def evaluate_command(
         "./raw" if name == "raw" else name: bank_for(name.removesuffix(RESCALED), opened.schedule)
         for name in wanted
     }
+    costs: dict[str, Newest] = {}
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     for name, one in banks.items():
         one.check_store(opened, same_method=not any_method)
         if rescale or name.endswith(RESCALED):
-            banks[name] = one = one.at_scale(measured_scales(opened, split))
+            last = results["raw"].states[-1].state
+            plain, banks[name] = one, one.at_scale(measured_scales(opened, split))
+            one = banks[name]
+            if (cost := plain.newest(opened.get(split, last).scores, last)) is not None:
+                costs[name] = cost
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # of states to come: told already
             results["corrected" if len(banks) == 1 else name] = evaluate(
@@ -216,6 +221,9 @@ def evaluate_command(
             _print_gains(won)
     else:
         _print(opened, next(iter(banks.values()), None), split, topk, results, won)
+    if not (as_json or as_csv):
+        for name, cost in costs.items():
+            say(f"{name}: rescaled it predicts {cost}, last state")
     if figure and not as_json and not as_csv:
         say(f"figure: {figure}")
 
