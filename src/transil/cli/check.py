@@ -9,7 +9,7 @@ import typer
 
 from transil.cli.correct import Groups, Key, Order, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say
-from transil.cli.scores import Rescale
+from transil.cli.scores import Rescale, Strength, strengthened
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
 from transil.correction.shipped import ANY, load_bank, shipped_any
@@ -35,6 +35,7 @@ def check_command(
     order: Order = None,
     key: Key = None,
     rescale: Rescale = False,
+    strength: Strength = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """How banks go with scores, without labels: size, predictions changed, share of the newest group.
@@ -51,6 +52,7 @@ def check_command(
       transil bank check scores.npy --state 7
       transil bank check scores.npy --state 6 --schedule 12,5,5,8,3,4
       transil bank check scores.npy --state 7 --bank lucir-s10 --rescale
+      transil bank check scores.npy --state 7 --bank lucir-s10 --strength 0.5
       transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
     """
     scores = read_scores(source, key)
@@ -68,7 +70,7 @@ def check_command(
     found: dict[str, BankCheck] = {}
     for name in names:
         try:
-            loaded = load_bank(name, schedule=groups)
+            loaded = strengthened(load_bank(name, schedule=groups), strength)
             found[name] = check_bank(loaded, scores, state, order=places, rescale=rescale)
         except TransilError as error:
             raise TransilError(f"{source}, bank '{name}': {error}") from None

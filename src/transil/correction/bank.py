@@ -37,6 +37,7 @@ from transil.correction.parameters import Pairs, Parameters
 from transil.correction.rules import RULES
 from transil.correction.scales import Comparison, Newest
 from transil.correction.solvers import FitRecord
+from transil.correction.strength import AS_FITTED, at_strength, read_strength
 from transil.errors import TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule, ScheduleLike
@@ -75,7 +76,10 @@ class Transfer:
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Fitted pairs of one method, schedule, correction and solver, for one or more references."""
+    """Fitted pairs of one method, schedule, correction and solver, for one or more references.
+
+    `strength`: a factor on (alpha - 1, beta) of what is applied, 1 as fitted (see `at_strength`).
+    """
 
     correction: Correction
     schedule: Schedule
@@ -87,6 +91,7 @@ class Bank:
     transfer: Transfer = field(default_factory=Transfer)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[int, Facts] = field(default_factory=dict)  # by state, where scores were measured
+    strength: float = AS_FITTED
 
     def __post_init__(self) -> None:
         if not self.references:
@@ -101,11 +106,13 @@ class Bank:
         for reference in self.references:
             self._check_reference(reference, counts)
         self._check_transfer()
+        object.__setattr__(self, "strength", read_strength(self.strength))
 
     def __repr__(self) -> str:
         names = self.names()
         what = " ".join(filter(None, (self.method, self.correction.name, self.solver)))
-        return f"Bank({what}: {self.schedule}; {self.transfer.how} of {names})"
+        how = "" if self.strength == AS_FITTED else f"; strength {self.strength:g}"
+        return f"Bank({what}: {self.schedule}; {self.transfer.how} of {names}{how})"
 
     # -- using it -----------------------------------------------------------------------------
 
@@ -116,6 +123,7 @@ class Bank:
         *,
         order: OrderLike | None = None,
         rescale: bool = False,
+        strength: float | None = None,
         quiet: bool = False,
     ) -> Scores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
@@ -124,7 +132,8 @@ class Bank:
         the classes seen so far in the order in which they were learned; where they stand otherwise,
         `order[i]` is the column (from 0) of the i-th class learned, and columns stay where they are.
         With `rescale` the bank is first brought to the scale of these scores (see `at_scale`), which
-        takes no labels. `quiet` says nothing of their size: for those who ask `mismatch`.
+        takes no labels. `strength` is that of `at_strength`; without it, the bank's own. `quiet` says
+        nothing of their size: for those who ask `mismatch`.
         """
         check_scores(scores)
         places = None if order is None else read_order(order, scores.shape[-1])
@@ -134,9 +143,10 @@ class Bank:
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
-        bank, found = self.ready(learned, state), None
+        chosen = self if strength is None else self.at_strength(strength)
+        bank, found = chosen.ready(learned, state), None
         if rescale:
-            bank, found = brought_to(self, learned, state)
+            bank, found = brought_to(chosen, learned, state)
         elif not quiet:
             found = bank.mismatch(learned, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
@@ -182,7 +192,8 @@ class Bank:
             return Pairs.identity(1)
         if state not in self._known:
             facts = self.facts.get(state, Facts(self.schedule, state))
-            self._known[state] = self.correction.applied(self._history(state), facts)
+            fitted = self.correction.applied(self._history(state), facts)
+            self._known[state] = at_strength(fitted, self.strength)
         known = self._known[state]
         return Pairs(known.alpha, known.beta)  # a copy: the caller may change it
 
@@ -195,6 +206,11 @@ class Bank:
         """What is applied in the states asked for so far: a model in use asks for each image."""
         return {}
 
+    @cached_property
+    def _strengths(self) -> dict[float, Bank]:
+        """The same bank at the strengths asked for so far, for the same reason."""
+        return {}
+
     def uncertainty(self, state: int) -> Pairs | None:
         """By how much the pairs of each group of a state are uncertain: their standard deviation.
 
@@ -205,8 +221,10 @@ class Bank:
             return None
         known = self.correction.uncertainty(self.facts.get(state, Facts(self.schedule, state)))
         used = self.used(state) if state > 1 else []
-        if known is not None or len(used) < 2:
-            return known
+        if known is not None:
+            return Pairs(self.strength * known.alpha, self.strength * known.beta)
+        if len(used) < 2:
+            return None
         each = np.stack([self.alone(one.name).applied(state).vector for one in used])
         return Pairs(*np.split(each.std(axis=0, ddof=1), 2))
 
@@ -262,6 +280,18 @@ class Bank:
             return self
         provenance = {"fitted_sizes": list(own), **self.provenance}  # the first ones, if again
         return replace(self, schedule=Schedule.from_sizes(sizes), provenance=provenance)
+
+    def at_strength(self, strength: float) -> Bank:
+        """The same bank with (1 + strength * (alpha - 1), strength * beta) for every group.
+
+        1 is as fitted, whatever the bank has now, 0 corrects nothing, 2 is the most.
+        """
+        strength = read_strength(strength)
+        if strength == self.strength:
+            return self
+        if strength not in self._strengths:
+            self._strengths[strength] = replace(self, strength=strength)
+        return self._strengths[strength]
 
     def at_scale(self, scales: Mapping[int, float]) -> Bank:
         """The same correction for scores that spread as `scales` says, by state (`score_scale`).
@@ -402,7 +432,7 @@ class Bank:
     def newest(self, scores: Any, state: int) -> Newest | None:
         """What bringing the bank to these scores (..., columns) does to the newest group.
 
-        It looks at some rows, and at no labels. None where rescaling does nothing or cannot be told:
+        It looks at no labels, and of many rows at some. None where that is nothing or cannot be told:
         in state 1, with fewer than 64 rows, and for a correction that looks at the scores anyway.
         """
         return newest_of(self, scores, state)

@@ -81,9 +81,9 @@ def brought_to(bank: Bank, scores: Any, state: int) -> tuple[Bank, Comparison | 
 
 def newest_of(bank: Bank, scores: Any, state: int, rescaled: Bank | None = None) -> Newest | None:
     """What `Bank.newest` tells; `rescaled` is the bank at the scale of the scores, where it is known."""
-    rows = some_rows(scores) if state > 1 else None
-    if rows is None or bank.correction.measured:
+    if state == 1 or bank.correction.measured or some_rows(scores) is None:
         return None
+    rows = measured_rows(scores)
     rescaled = rescaled or brought_to(bank, rows, state)[0]
     return _rescaling(bank, rows, state, rescaled.applied(state))[0]
 

@@ -110,10 +110,10 @@ class _How:
         return self.bank.correct(scores, self.state, order=self.order, rescale=self.rescale)
 
     def tell_cost(self, scores: Any) -> None:
-        rows = some_rows(scores) if self.rescale and self.cost is not None else None
-        if rows is None or self.cost is None:
+        if not self.rescale or self.cost is None or self.state == 1:
             return
-        found = self.bank.newest(reordered(rows, self.places(scores)), self.known_state)
+        rows = reordered(measured_rows(scores), self.places(scores))
+        found = self.bank.newest(rows, self.known_state)
         if found is not None:
             self.cost(found)
 
