@@ -17,6 +17,7 @@ from transil.correction.open_bank import MOST_STATES, OpenBank, Seen
 from transil.correction.parameters import Pairs, Parameters
 from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
+from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
 from transil.schedule import Schedule
 
@@ -47,6 +48,7 @@ def bank_to_json(bank: Bank) -> dict[str, Any]:
         "settings": dict(bank.settings),
         "score_kind": bank.score_kind,
         "transfer": transfer,
+        **({} if bank.strength == AS_FITTED else {"strength": bank.strength}),
         "references": [_reference_to_json(r) for r in bank.references],
         "provenance": dict(bank.provenance),
         **({"facts": measured} if measured else {}),
@@ -163,6 +165,7 @@ def bank_from_json(data: Any) -> Bank:
             _choice(transfer.object("choice")) if "choice" in transfer.data else {},
         ),
         facts=_facts(top.object("facts"), schedule) if "facts" in top.data else {},
+        strength=top.number("strength") if "strength" in top.data else AS_FITTED,
     )
 
 
