@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from transil import AdaptationWarning, Corrector, Ledger, ScoreStore, TransilError, load_bank
+from transil import (
+    AdaptationWarning,
+    Corrector,
+    Ledger,
+    Schedule,
+    ScoreStore,
+    TransilError,
+    load_bank,
+)
 from transil.adaptation.columns import Columns
 from transil.adaptation.folding import folded
 from transil.nets.heads import CosineHead, LinearHead
@@ -29,7 +38,7 @@ OTHERWISE = {"check_dtype_object": "what is no number is a ValueError, as all ba
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it inherits from nothing of scikit-learn, which is an extra
-    CHECKS = parametrize_with_checks(
+    CHECKS: Callable[[Callable[..., None]], Callable[..., None]] = parametrize_with_checks(
         [Corrector(prior="uniform", least_rows=2), Corrector(prior="predicted", least_rows=2)],
         expected_failed_checks=lambda _: OTHERWISE,
     )
@@ -44,7 +53,7 @@ def test_it_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> Non
 
 @pytest.fixture(scope="module")
 def store() -> ScoreStore:
-    return biased_scores(SIZES, seed=5, images_per_class=20, splits=("test",))
+    return biased_scores(Schedule.of(SIZES), seed=5, images_per_class=20, splits=("test",))
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +281,8 @@ def test_folded_models_and_layers_survive_every_export(
         scripted = torch.jit.script(model)
         torch.jit.save(scripted, str(tmp_path / f"{name}.pt"))
         exported = torch.export.export(model, (features,))
-        for made in (torch.jit.load(str(tmp_path / f"{name}.pt")), exported.module()):
+        read: Any = torch.jit.load
+        for made in (read(str(tmp_path / f"{name}.pt")), exported.module()):
             assert_allclose(made(features).detach(), expected, atol=1e-4)
 
 
@@ -395,9 +405,10 @@ def test_bad_scores_get_one_line(scores: Any) -> None:
 
 
 def test_settings_that_need_a_schedule_say_so(scores: Any) -> None:
-    for words in ({"method": "lwf-t"}, {"newest": 0.5}, {"ledger": "l.json"}):
+    cases: list[dict[str, Any]] = [{"method": "lwf-t"}, {"newest": 0.5}, {"ledger": "l.json"}]
+    for words in cases:
         with pytest.raises(TransilError, match="needs the schedule"):
-            Corrector(**words).fit(scores)  # type: ignore[arg-type]
+            Corrector(**words).fit(scores)
 
 
 def test_unknown_settings_and_unfitted_use_are_told(scores: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from transil import AdaptationWarning, Corrector, Ledger, ScoreStore, TransilError
+from transil import AdaptationWarning, Corrector, Ledger, Schedule, ScoreStore, TransilError
 from transil.synthetic import biased_scores
 
 SIZES = [12, 5, 1, 10, 12]
@@ -18,7 +18,7 @@ SIZES = [12, 5, 1, 10, 12]
 
 @pytest.fixture(scope="module")
 def store() -> ScoreStore:
-    return biased_scores(SIZES, seed=3, images_per_class=20, splits=("test",))
+    return biased_scores(Schedule.of(SIZES), seed=3, images_per_class=20, splits=("test",))
 
 
 def scores_of(store: ScoreStore, state: int) -> Any:

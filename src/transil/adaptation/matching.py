@@ -87,12 +87,12 @@ def match(
             raise TransilError("match: a spread of groups needs the group of each class")
         weight = spread.precision(group) / len(scores)
     found = _Problem(scores[:: -(-len(scores) // SAMPLE)], pi, weight)
-    shifts, inverse, steps = _minimum(found)
+    shifts, steps = _minimum(found)
     if before is None:
         before = mean_softmax(scores)
     if len(found.powers) == len(scores):
         return Matched(shifts, before, found.mean(shifts), steps)
-    high = np.empty(len(scores))
+    high, inverse = np.empty(len(scores)), found.inverse(shifts)
     for number in range(PASSES):  # the curve of the sample is nearly that of all
         after = _mean_softmax(scores, shifts, high, first=number == 0)
         shifts = shifts - inverse @ (after - pi + weight @ shifts)
@@ -171,8 +171,8 @@ class _Problem:
         return np.asarray(np.linalg.inv(curve + 1e-9 * scale * np.eye(len(curve))))
 
 
-def _minimum(problem: _Problem) -> tuple[Float64Array, Float64Array, int]:
-    """Where F is lowest, the inverse of its curvature near there, and in how many steps.
+def _minimum(problem: _Problem) -> tuple[Float64Array, int]:
+    """Where F is lowest, and in how many steps.
 
     Each step lowers F, until rounding is all that is left: one of Newton leads downhill, so halving it
     must find a lower F; where that fails, since F is nearly flat, scaling does (`_Problem.scaled`).
@@ -191,4 +191,4 @@ def _minimum(problem: _Problem) -> tuple[Float64Array, Float64Array, int]:
         gradient, steps = problem.gradient(shifts), steps + 1
         if np.abs(gradient).max() > SLOW * size:
             inverse = problem.inverse(shifts)
-    return shifts, inverse, steps
+    return shifts, steps
