@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from transil.cli.correct import Groups, Key, Order, read_order_option
+from transil.cli.options import Rescale, Strength, strengthened
 from transil.cli.output import print_json, print_table, read_schedule, say
-from transil.cli.scores import Rescale, Strength, strengthened
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
 from transil.correction.shipped import ANY, load_bank, shipped_any

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from transil.cli.options import Rescale, Strength, strengthened
 from transil.cli.output import progress_bar, read_schedule, say
-from transil.cli.scores import Rescale, Strength, describe, strengthened
+from transil.cli.scores import describe
 from transil.correction.scales import Newest
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError

@@ -11,8 +11,8 @@ import typer
 
 from transil.cli.banks import note_turned, print_open, print_records
 from transil.cli.correct import Groups
+from transil.cli.options import Strength, strengthened
 from transil.cli.output import note, print_json, print_table, progress_bar, read_schedule, say
-from transil.cli.scores import Strength, strengthened
 from transil.correction.bank_json import FORMAT, VERSION, open_to_json
 from transil.correction.fitting import Watch, fit, fit_any_schedule
 from transil.correction.objective import Penalty

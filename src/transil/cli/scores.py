@@ -11,6 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from transil.arrays import probabilities
+from transil.cli.options import (
+    AnyMethod,
+    Rescale,
+    Strength,
+    check_goes_with_bank,
+    strengthened,
+)
 from transil.cli.output import (
     note,
     percent,
@@ -35,18 +42,6 @@ from transil.scores import FORMAT, MANIFEST, VERSION, ScoreStore
 
 LAYOUTS = ("dkt", "numpy")
 RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
-
-# Options of all commands that correct.
-AnyMethod = Annotated[
-    bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
-]
-Rescale = Annotated[
-    bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
-]
-Strength = Annotated[
-    float | None,
-    typer.Option(help="How strongly to correct: 0 not at all, 1 as fitted, 2 at the most."),
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -234,18 +229,6 @@ def evaluate_command(
             say(f"{name}: rescaled it predicts {cost}, last state")
     if figure and not as_json and not as_csv:
         say(f"figure: {figure}")
-
-
-def check_goes_with_bank(bank: bool, rescale: bool, strength: float | None) -> None:
-    """An error where something is said of a bank that is not there."""
-    for name, given in (("rescale", rescale), ("strength", strength is not None)):
-        if given and not bank:
-            raise TransilError(f"--{name} goes with --bank")
-
-
-def strengthened(bank: Bank, strength: float | None) -> Bank:
-    """The bank as --strength wants it."""
-    return bank if strength is None else bank.at_strength(strength)
 
 
 def _points(gain: Gain | None) -> str:
