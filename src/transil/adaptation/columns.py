@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -12,20 +11,6 @@ from transil.correction.affine import correct_columns
 from transil.correction.bank import Bank
 from transil.correction.scales import score_scale
 from transil.schedule import IntArray
-
-
-class Rows(Protocol):
-    """Scores (n, columns) that are read block by block."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def dtype(self) -> np.dtype[np.floating]: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: slice, /) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +52,46 @@ class Corrected:
         self.scores, self.columns, self.temperature = scores, columns, temperature
         self.shape = scores.shape
         self.dtype: np.dtype[np.floating] = np.promote_types(scores.dtype, np.float32)
+        self._scale = (columns.scale / temperature).astype(self.dtype)
+        # The weights of the mean that each row is taken from: of what alpha multiplies, or of all.
+        even = np.full(len(self._scale), 1.0 / len(self._scale), dtype=self.dtype)
+        self._mean = even if columns.centred else even * self._scale
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def __getitem__(self, rows: slice, /) -> FloatArray:
+        """Some rows, corrected."""
         block = self.columns.correct(np.asarray(self.scores[rows], dtype=self.dtype))
         if self.temperature != 1.0:
             block /= self.dtype.type(self.temperature)
         return block
+
+    def every(self, step: int) -> Corrected:
+        """Every `step`-th row."""
+        return Corrected(self.scores[::step], self.columns, self.temperature)
+
+    def powers(self, rows: slice, out: FloatArray) -> FloatArray:
+        """Exp of the distances of some rows from their mean, without the shifts of the columns.
+
+        Written into `out`, which has room for them. The fewest steps over the values: this is where the
+        time goes.
+        """
+        block = np.asarray(self.scores[rows], dtype=self.dtype)
+        made, mean = out[: len(block)], (block @ self._mean)[:, None]
+        if self.columns.centred:
+            np.subtract(block, mean, out=made)
+            made *= self._scale
+        else:
+            np.multiply(block, self._scale, out=made)
+            made -= mean
+        with np.errstate(over="ignore"):
+            return np.exp(made, out=made)
+
+    @property
+    def shifts(self) -> Float64Array:
+        """What `powers` leaves out, (columns,)."""
+        return self.columns.shift / self.temperature
 
 
 # Scores of good models spread so many times a unit of log-odds across classes, once they are

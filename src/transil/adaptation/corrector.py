@@ -21,7 +21,7 @@ from transil.adaptation.columns import Columns, Corrected, temperature_of
 from transil.adaptation.corrector_file import read_corrector, write_corrector
 from transil.adaptation.ledger import Ledger, open_ledger
 from transil.adaptation.left import LEAST_LEFT, left_of, softmax
-from transil.adaptation.matching import match, mean_softmax
+from transil.adaptation.matching import Spread, match, mean_softmax
 from transil.adaptation.priors import CAUTIOUS, Prior, Situation, find_prior, with_newest
 from transil.adaptation.sample import SIZE, Sample
 from transil.adaptation.table import Table, read_table
@@ -34,6 +34,10 @@ from transil.schedule import IntArray, Schedule, ScheduleLike
 
 NO_BANK = "none"  # in place of a bank: the prior alone is used
 LEAST_ROWS = 64
+# Size and moments of groups are told by so many values, the shares of groups by so many rows.
+MOST_VALUES, MOST_ROWS = 1 << 22, 20_000
+# With so many rows for each class frequencies are told so well that shrinking changes nothing.
+MANY = 50
 # Priors that look at what the model keeps of old classes: where it keeps nothing, they abstain.
 REMEMBER = (CAUTIOUS, "remembered")
 
@@ -216,7 +220,7 @@ class Corrector:
         sample = softmax(corrected[:: -(-len(scores) // SIZE)])
         old = self._schedule.seen[self.state_ - 2] if self.state_ > 1 else 0
         self.left_ = left_of(sample, old)
-        self.predicted_ = mean_softmax(corrected)
+        self.predicted_ = mean_softmax(corrected.every(-(-len(scores) // MOST_ROWS)))
         remembered = None if self._ledger is None else self._ledger.within(self.state_)
         situation = Situation(self._group(), self.predicted_, remembered)
         self.prior_ = self._find_prior(situation)
@@ -226,7 +230,9 @@ class Corrector:
             base = Columns.identity(len(self.predicted_))
             warnings.warn(self.abstained_, AdaptationWarning, stacklevel=3)
         elif self.prior_.shares is not self.predicted_ and len(self.predicted_) > 1:
-            found = match(corrected, self.prior_.shares, before=self.predicted_)
+            few = len(scores) < MANY * len(self.predicted_)
+            spread = Spread() if few else None
+            found = match(corrected, self.prior_.shares, group=self._group(), spread=spread)
             self.shifts_, self.expected_ = corrected.temperature * found.shifts, found.after
         made = base.shifted(self.shifts_)
         self.columns_ = made if self._places is None else made.taken(backwards(self._places))
@@ -237,7 +243,8 @@ class Corrector:
         columns = Columns.identity(scores.shape[1])
         if self._bank is not None:
             check_raw(scores, "scores", "a bank is for raw scores", self._bank.correction.centred)
-            bank = self._bank.like(scores, self.state_)
+            rows = max(LEAST_ROWS, MOST_VALUES // scores.shape[1])
+            bank = self._bank.like(scores[:: -(-len(scores) // rows)], self.state_)
             if self.strength is not None:
                 bank = bank.at_strength(self.strength)
             columns = Columns.of(bank, self.state_)

@@ -3,12 +3,12 @@
 Of corrected scores z (n, c) and frequencies pi, the shifts b are those for which the mean of
 softmax(z + b) over the images is pi. They are the minimum of
 
-    F(b) = mean_i log sum_c exp(z_ic + b_c)  -  pi . b  +  b' V^-1 b / (2 n)
+    F(b) = mean_i log sum_c exp(z_ic + b_c)  -  pi . b  +  (b - m)' V^-1 (b - m) / (2 n)
 
-F is convex, since log-sum-exp is: Newton finds its one minimum (up to a common shift, which changes no
-prediction). The last term shrinks: few images tell the frequencies roughly, and V says how far shifts
-are from zero at all, by what references showed (`Spread`). With it the shifts are the most likely ones
-if n images tell as much as n draws do.
+F is convex, since log-sum-exp is: it has one minimum (up to a common shift, which changes no
+prediction). The last term shrinks: few images tell the frequencies roughly. A model without bias would
+be shifted by m = log pi alone, and V says how far from that shifts are, by what models showed
+(`Spread`). With it the shifts are the most likely ones if n images tell as much as n draws do.
 
 No label is used, and no image is kept: only c numbers.
 """
@@ -19,35 +19,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transil.adaptation.columns import Rows
+from transil.adaptation.columns import Columns, Corrected
 from transil.arrays import Float64Array, FloatArray
 from transil.errors import TransilError
 from transil.schedule import IntArray
 
 # Scores are looked at in blocks of about this many values.
 BLOCK = 1 << 17
-# The optimum is found on this many rows, and then moved to that of all in three passes over them.
+# The optimum is found on this many rows, and then moved to that of all in two passes over them.
 SAMPLE = 4096
-PASSES = 3
-STEPS, HALVES = 100, 12
+PASSES = 2
+SCALING, STEPS, HALVES = 8, 100, 12
 TOLERANCE = 1e-7
-# A curve is used again while each step takes this much of the gradient away.
+# A curve is used again while each step leaves no more than this of the gradient.
 SLOW = 0.5
 # exp of less than this is hardly a number in float32.
-FLOAT32_POWERS = -60.0
+SMALLEST_POWER = -60.0
 # Frequencies of 0 would ask for shifts of minus infinity.
 RAREST = 1e-3  # times the mean one
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far shifts are from zero, as standard deviations: of whole groups, and of classes within.
+    """How far shifts are from log pi, as standard deviations: of whole groups, and of classes within.
 
-    Shifts are in the units of corrected scores, whose differences are log-odds.
+    Shifts are in the units of corrected scores, whose differences are log-odds. By default what models
+    showed that no bank was fitted on (docs/adaptation.md has the table).
     """
 
-    groups: float
-    classes: float
+    groups: float = 0.5
+    classes: float = 1.0
 
     def precision(self, group: IntArray) -> Float64Array:
         """V^-1 of shifts whose parts are those of groups and of classes; `group` (c,) from 0."""
@@ -58,74 +59,76 @@ class Spread:
 
 @dataclass(frozen=True)
 class Matched:
-    """Shifts (c,), the mean of the softmax before and with them, and how far the latter is off."""
+    """Shifts (c,), the mean of the softmax with them, and how many steps it took."""
 
     shifts: Float64Array
-    before: Float64Array
     after: Float64Array
     steps: int
 
 
 def match(
-    scores: Rows,
+    scores: FloatArray | Corrected,
     prior: Float64Array,
     *,
     group: IntArray | None = None,
     spread: Spread | None = None,
-    before: Float64Array | None = None,
 ) -> Matched:
     """The shifts for scores (n, c) and a prior (c,), which is brought to a sum of 1.
 
     `spread` shrinks them, `group` (c,) being the group of each class, from 0; without it they match the
-    prior exactly. `before`: the mean of the softmax (c,), where it is known.
+    prior exactly.
     """
+    rows = _seen(scores)
     pi = np.maximum(prior / prior.sum(), RAREST / len(prior))
     pi = pi / pi.sum()
     weight = np.zeros((len(pi), len(pi)))
     if spread is not None:
         if group is None:
             raise TransilError("match: a spread of groups needs the group of each class")
-        weight = spread.precision(group) / len(scores)
-    found = _Problem(scores[:: -(-len(scores) // SAMPLE)], pi, weight)
+        weight = spread.precision(group) / len(rows)
+    few = rows.every(-(-len(rows) // SAMPLE))
+    found = _Problem(few[:], pi, weight)
     shifts, steps = _minimum(found)
-    if before is None:
-        before = mean_softmax(scores)
-    if len(found.powers) == len(scores):
-        return Matched(shifts, before, found.mean(shifts), steps)
-    high, inverse = np.empty(len(scores)), found.inverse(shifts)
-    for number in range(PASSES):  # the curve of the sample is nearly that of all
-        after = _mean_softmax(scores, shifts, high, first=number == 0)
-        shifts = shifts - inverse @ (after - pi + weight @ shifts)
-    return Matched(shifts, before, after, steps)
+    if len(few) == len(rows):
+        return Matched(shifts, found.mean(shifts), steps)
+    for _ in range(PASSES):
+        before, mean = shifts, mean_softmax(rows, shifts)
+        shifts = found.stepped(shifts, mean)
+    # What the last step does to the mean of all it does to that of the sample, nearly.
+    return Matched(shifts, mean + found.mean(shifts) - found.mean(before), steps)
 
 
-def mean_softmax(scores: Rows, shifts: Float64Array | float = 0.0) -> Float64Array:
-    """The mean over rows (n, c) of the softmax of scores with shifts, (c,)."""
-    high, given = np.empty(len(scores)), np.zeros(scores.shape[1]) + shifts
-    return _mean_softmax(scores, given, high, first=True)
-
-
-def _mean_softmax(
-    scores: Rows, shifts: Float64Array, high: Float64Array, first: bool = False
+def mean_softmax(
+    scores: FloatArray | Corrected, shifts: Float64Array | float = 0.0
 ) -> Float64Array:
-    """As `mean_softmax`; `high` (n,) keeps the highest score of each row, which `first` finds."""
-    columns = scores.shape[1]
-    shifts = shifts - shifts.max()  # a common one changes nothing
-    wide = shifts.min() < FLOAT32_POWERS
-    work = np.promote_types(scores.dtype, np.float64 if wide else np.float32)
-    rows, factor = max(1, BLOCK // columns), np.exp(shifts).astype(work)
-    buffer = np.empty((min(rows, len(scores)), columns), dtype=work)
+    """The mean over rows (n, c) of the softmax of scores with shifts, (c,)."""
+    rows = _seen(scores)
+    columns = rows.shape[1]
+    count = max(1, BLOCK // columns)
+    buffer = np.empty((min(count, len(rows)), columns), dtype=rows.dtype)
+    added = rows.shifts + shifts
+    added = added - added.max()  # a common one changes nothing
+    factor = np.exp(added).astype(rows.dtype)
+    usual = added.min() > SMALLEST_POWER
     mean = np.zeros(columns)
-    for start in range(0, len(scores), rows):
-        block = scores[start : start + rows]
-        there, powers = slice(start, start + len(block)), buffer[: len(block)]
-        if first:
-            high[there] = block.max(axis=1)
-        np.subtract(block, high[there, None].astype(work), out=powers)
-        np.exp(powers, out=powers)
-        mean += (1.0 / (powers @ factor)) @ powers
-    found: Float64Array = mean * factor / len(scores)
-    return found
+    for start in range(0, len(rows), count):
+        some = slice(start, start + count)
+        powers = rows.powers(some, buffer)
+        norm = powers @ factor
+        if usual and np.isfinite(norm).all() and norm.all():
+            mean += ((1.0 / norm) @ powers) * factor
+        else:  # scores so large that their powers are no numbers: take them from the highest
+            away = rows[some].astype(np.float64) + shifts
+            powers = np.exp(away - away.max(axis=1, keepdims=True))
+            mean += (powers / powers.sum(axis=1, keepdims=True)).sum(axis=0)
+    return mean / len(rows)
+
+
+def _seen(scores: FloatArray | Corrected) -> Corrected:
+    """Scores as they are, or as they are corrected."""
+    if isinstance(scores, Corrected):
+        return scores
+    return Corrected(scores, Columns.identity(scores.shape[1]))
 
 
 class _Problem:
@@ -134,13 +137,15 @@ class _Problem:
     def __init__(self, scores: FloatArray, pi: Float64Array, weight: Float64Array) -> None:
         some = np.asarray(scores, dtype=np.float64)
         self.powers = np.exp(some - some.max(axis=1, keepdims=True))
-        self.pi, self.weight = pi, weight
+        self.pi, self.weight, self.centre = pi, weight, np.log(pi)
+        self.shrinks = bool(weight.any())
 
     def value(self, shifts: Float64Array) -> float:
         """F but for a constant, which is that of the highest scores."""
         with np.errstate(over="ignore"):  # a step too far, which is then halved
             norm = self.powers @ np.exp(shifts)
-        return float(np.log(norm).mean() - self.pi @ shifts + 0.5 * shifts @ self.weight @ shifts)
+        away = shifts - self.centre
+        return float(np.log(norm).mean() - self.pi @ shifts + 0.5 * away @ self.weight @ away)
 
     def mean(self, shifts: Float64Array) -> Float64Array:
         """The mean of the softmax, (c,)."""
@@ -148,47 +153,62 @@ class _Problem:
         found: Float64Array = (1.0 / (self.powers @ factor)) @ self.powers * factor
         return found / len(self.powers)
 
-    def gradient(self, shifts: Float64Array) -> Float64Array:
-        """Of F, (c,)."""
-        return self.mean(shifts) - self.pi + self.weight @ shifts
+    def gradient(self, shifts: Float64Array, mean: Float64Array) -> Float64Array:
+        """Of F, (c,), from the mean of the softmax there."""
+        return np.asarray(mean - self.pi + self.weight @ (shifts - self.centre))
 
-    def scaled(self, shifts: Float64Array) -> Float64Array:
+    def stepped(self, shifts: Float64Array, mean: Float64Array) -> Float64Array:
+        """One step of all rows, whose softmax has that mean: their curve is nearly that of these."""
+        if not self.shrinks:
+            return self.scaled(shifts, mean)
+        return shifts - self.inverse(shifts) @ self.gradient(shifts, mean)
+
+    def scaled(self, shifts: Float64Array, mean: Float64Array) -> Float64Array:
         """A step of iterative scaling: it never raises F where nothing shrinks."""
-        mean = np.maximum(self.mean(shifts), np.finfo(np.float64).tiny)
-        return np.asarray(shifts + np.log(self.pi / mean))
+        return np.asarray(shifts + np.log(self.pi / np.maximum(mean, np.finfo(np.float64).tiny)))
 
     def inverse(self, shifts: Float64Array) -> Float64Array:
         """The inverse of the curvature of F (c, c).
 
-        Without a spread F is flat along the common shift of all classes: that is held where it is.
+        Where nothing shrinks F is flat along the common shift of all classes: that is held where it is.
         """
-        share = self.powers * np.exp(shifts)
+        share = (self.powers * np.exp(shifts - shifts.max())).astype(np.float32)
         share /= share.sum(axis=1, keepdims=True)
-        curve = np.diag(share.mean(axis=0)) - share.T @ share / len(share) + self.weight
+        mean = share.mean(axis=0, dtype=np.float64)
+        curve = np.diag(mean) - (share.T @ share).astype(np.float64) / len(share) + self.weight
         scale = np.trace(curve) / len(curve)
-        if not self.weight.any():
+        if not self.shrinks:
             curve = curve + scale / len(curve)
-        return np.asarray(np.linalg.inv(curve + 1e-9 * scale * np.eye(len(curve))))
+        return np.asarray(np.linalg.inv(curve + 1e-7 * scale * np.eye(len(curve))))
 
 
 def _minimum(problem: _Problem) -> tuple[Float64Array, int]:
     """Where F is lowest, and in how many steps.
 
-    Each step lowers F, until rounding is all that is left: one of Newton leads downhill, so halving it
-    must find a lower F; where that fails, since F is nearly flat, scaling does (`_Problem.scaled`).
+    Steps of iterative scaling come near it at little cost, those of Newton reach it. Each of these
+    lowers F, until rounding is all that is left: it leads downhill, so halving it must find a lower F;
+    where F is nearly flat and that fails, scaling does.
     """
     shifts = np.zeros(len(problem.pi))
-    inverse, value = problem.inverse(shifts), problem.value(shifts)
-    gradient, steps = problem.gradient(shifts), 0
-    while steps < STEPS and (size := float(np.abs(gradient).max())) > TOLERANCE:
+    for _ in range(SCALING):
+        shifts = problem.scaled(shifts, problem.mean(shifts))
+    value, mean = problem.value(shifts), problem.mean(shifts)
+    inverse, steps = None, 0
+    while steps < STEPS:
+        gradient = problem.gradient(shifts, mean)
+        size = float(np.abs(gradient).max())
+        if size < TOLERANCE:
+            break
+        if inverse is None:
+            inverse = problem.inverse(shifts)
         step = inverse @ gradient
-        ways = (*(shifts - step * 0.5**half for half in range(HALVES)), problem.scaled(shifts))
-        lower = ((there, f) for there in ways if (f := problem.value(there)) < value)
-        found = next(lower, None)
+        halved = (shifts - step * 0.5**half for half in range(HALVES))
+        ways = (*halved, problem.scaled(shifts, mean))
+        found = next(((there, f) for there in ways if (f := problem.value(there)) < value), None)
         if found is None:
             break
-        shifts, value = found
-        gradient, steps = problem.gradient(shifts), steps + 1
-        if np.abs(gradient).max() > SLOW * size:
-            inverse = problem.inverse(shifts)
+        (shifts, value), steps = found, steps + 1
+        mean = problem.mean(shifts)
+        if np.abs(problem.gradient(shifts, mean)).max() > SLOW * size:
+            inverse = None  # a curve is used again only while it serves
     return shifts, steps

@@ -11,6 +11,8 @@ import numpy as np
 from transil.arrays import FloatArray, is_torch, refuse_masks, to_numpy
 from transil.errors import TransilError, reason
 
+BLOCK = 1 << 18  # values that are looked at together
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -70,7 +72,7 @@ def _checked(scores: FloatArray) -> FloatArray:
         raise TransilError(
             f"scores: 0 feature(s) (shape={scores.shape}) while a minimum of 1 is required."
         )
-    if not np.isfinite(scores).all():
+    if not _finite(scores):
         row, column = (int(i) for i in np.argwhere(~np.isfinite(scores))[0])
         value = scores[row, column]
         what = "NaN" if np.isnan(value) else "infinity"
@@ -79,3 +81,14 @@ def _checked(scores: FloatArray) -> FloatArray:
             f"scores: {what} in row {row}, column {column} (counted from 0); remove or repair it{masks}"
         )
     return scores
+
+
+def _finite(scores: FloatArray) -> bool:
+    """Whether all are numbers; block by block, and as fast as they can be added up."""
+    rows = max(1, BLOCK // scores.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(scores), rows):
+            block = scores[start : start + rows]
+            if not np.isfinite(block.sum()) and not np.isfinite(block).all():
+                return False
+    return True
