@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transil.cli.output import progress_bar, read_schedule, say
+from transil.cli.output import check_apart, progress_bar, read_schedule, say
 from transil.cli.scores import Rescale, describe
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
@@ -88,8 +88,7 @@ def correct(
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
     """
     loaded = load_bank(bank, schedule=read_schedule(schedule))
-    if output.exists() and source.exists() and output.samefile(source):
-        raise TransilError(f"{output}: these are the scores to correct; write to another file")
+    check_apart(output, source, "these are the scores to correct")
     with progress_bar(1.0) as update:
         done, rows = correct_file(
             source,
