@@ -138,8 +138,9 @@ def test_the_bank_of_a_schedule_does_not_take_the_place_of_that_for_any(
     (tmp_path / "link.json").symlink_to("curve.json")
     before = (tmp_path / "curve.json").read_bytes()
     for output in ("curve.json", "link.json"):
-        make = ("bank", "make", "curve.json", "--schedule", "4,2,2", "-o", output)
-        refused(tmp_path, *make, says="would be lost; write to another file")
+        for words in (("bank", "make"), ("transfer",)):
+            line = (*words, "curve.json", "--schedule", "4,2,2", "-o", output)
+            refused(tmp_path, *line, says="would be lost; write to another file")
     assert (tmp_path / "curve.json").read_bytes() == before
 
 

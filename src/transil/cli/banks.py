@@ -152,7 +152,7 @@ def make(
       transil bank make curve.json --schedule 100/20 -o mine.json
     """
     check_replaceable(output, FORMAT, VERSION)
-    check_apart(output, bank, "the bank that holds for any schedule would be lost")
+    check_apart(output, bank, "the bank for other schedules would be lost")
     made = load_bank(bank, schedule=read_schedule(schedule))
     if like is not None:
         made = like_file(made, like, state)
