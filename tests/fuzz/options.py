@@ -107,6 +107,8 @@ BASES = {
 # What these give back is the exit code or a picture of the command line itself.
 LEFT_OUT = {"help", "install_completion", "show_completion", "version", "plugins"}
 OUTPUTS = {"output", "figure", "sheet", "markdown", "cache_dir"}
+# A bank may take the place of another that lies there.
+BANKS_OVER = {("transfer", "curve.json")}
 NEVER = ("kept.txt/x", "a\0b", "pipe", "loop", "a" * 5000, "kept.txt")
 
 
@@ -189,7 +191,9 @@ def case_of(command: str, parameter: Any, value: str, case: str) -> Case:
         words=tuple(words),
         needs=base.needs,
         spoil=_hazards,
-        outputs=base.outputs,
+        outputs=(*base.outputs, value)
+        if output and (command, value) in BANKS_OVER
+        else base.outputs,
         new_files=output and value.strip() not in ("", "."),
     )
 
