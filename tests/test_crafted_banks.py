@@ -131,6 +131,19 @@ def test_crafted_banks_for_any_schedule(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.json", "scores.npy"]
 
 
+def test_the_bank_of_a_schedule_does_not_take_the_place_of_that_for_any(
+    any_banks: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "curve.json").write_text(json.dumps(any_banks["curve"]))
+    (tmp_path / "link.json").symlink_to("curve.json")
+    before = (tmp_path / "curve.json").read_bytes()
+    for output in ("curve.json", "link.json"):
+        for words in (("bank", "make"), ("transfer",)):
+            line = (*words, "curve.json", "--schedule", "4,2,2", "-o", output)
+            refused(tmp_path, *line, says="would be lost; write to another file")
+    assert (tmp_path / "curve.json").read_bytes() == before
+
+
 def test_very_many_references_take_no_time(text: str) -> None:
     """A look at all names for each of them takes 10 seconds at this number."""
     one = Bank.from_json(json.loads(text))

@@ -252,6 +252,8 @@ def test_paths_with_a_question_mark(tmp_path: Path) -> None:
     refuses(r"settings are written as '\?classes=cat,dog'", f"{odd}?a,b")
     refuses("no named data set; did you mean 'cifar100'", "cifar10?classes=cat")
     refuses("the list of classes is empty", f"{odd}?classes=")
+    refuses("no file is named behind the '@'", f"{odd}?classes=@")
+    refuses("a setting is given twice", f"{odd}?classes=a&classes=b")
     refuses("no such folder or file", "?classes=class0")
 
 

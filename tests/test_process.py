@@ -330,6 +330,24 @@ def test_without_a_home_the_cache_is_a_temporary_one_of_this_user(work: Path) ->
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
 
 
+def test_a_home_that_cannot_be_written_is_like_none(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers give a user that they do not know the home '/'."""
+    for name in ("XDG_CACHE_HOME", "TRANSIL_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    home = work / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert default_cache_dir() == home / ".cache" / "transil"
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).startswith(str(home)))
+    with pytest.warns(UserWarning, match="nothing can be written in the home folder .*/home"):
+        folder = default_cache_dir()
+    assert folder.parent == work / "temporary" / f"transil-{os.geteuid()}"
+    (home / ".cache/transil").mkdir(parents=True)  # a cache may be read where none can be made
+    assert default_cache_dir() == home / ".cache" / "transil"
+
+
 @pytest.mark.usefixtures("_homeless")
 def test_a_temporary_folder_of_others_is_not_used(work: Path) -> None:
     folder = work / "temporary" / f"transil-{os.geteuid()}"

@@ -28,6 +28,9 @@ VALUES = (
     "lwf-s10",
     "2,0,1", "1,1", ",", "100/0", "100/7", "10000000000/1", "0,0", "\u0663", "\u00b2", "x.json",
     "file:///x",
+    "curve.json", "lwf-any", "generic", "4,2,2", "images?classes=", "images?classes=@",
+    "images?classes=@pipe", "images?classes=@device", "images?classes=@loop",
+    "images?classes=class0&classes=class1", "images?classes=" + DIGITS, "images?" + "&" * 5000,
     "x.yaml", "missing.yaml", "cuda", "cuda:99", "meta", "http://x/y",
 )  # fmt: skip
 SETTINGS = (
@@ -76,17 +79,18 @@ DATA = "formula:strokes?classes=4&train=20&test=4&size=16"
 BASES = {
     "import-scores": _base("import-scores numpy -o new", "numpy"),
     "import-bank": _base("import-bank released -o new --classes 6", "released"),
-    "evaluate": _base("evaluate store", "store bank.json"),
+    "evaluate": _base("evaluate large", "large bank.json curve.json"),
     "fit": _base("fit store -o new", "store"),
-    "transfer": _base("transfer both.json -o new", "both.json scores.npy store"),
-    "correct": _base("correct scores.npy --bank bank.json -o new.npy", "scores.npy bank.json",
-    "new.npy"),
+    "transfer": _base("transfer both.json -o new", "both.json scores.npy store curve.json"),
+    "correct": _base("correct scores.npy --bank curve.json --schedule 4,2,2 -o new.npy",
+    "scores.npy bank.json curve.json", "new.npy"),
     "bank list": _base("bank list lwf"),
-    "bank show": _base("bank show both.json", "both.json"),
+    "bank show": _base("bank show both.json", "both.json curve.json"),
     "bank make": _base("bank make curve.json --schedule 4,2,2 --like scores.npy --state 3 -o new",
     "curve.json scores.npy"),
-    "bank compare": _base("bank compare bank.json both.json", "bank.json both.json"),
-    "bank check": _base("bank check scores.npy --state 3 --bank bank.json", "scores.npy bank.json"),
+    "bank compare": _base("bank compare bank.json both.json", "bank.json both.json curve.json"),
+    "bank check": _base("bank check scores.npy --state 3 --bank curve.json --schedule 4,2,2",
+    "scores.npy bank.json curve.json"),
     "train": _base(f"train --data {DATA} --recipe ft-tiny --states 2 -o new train.epochs=1",
     "run schedule.json"),
     "predict": _base("predict run photo.png", "run photo.png pair.json"),
@@ -103,6 +107,8 @@ BASES = {
 # What these give back is the exit code or a picture of the command line itself.
 LEFT_OUT = {"help", "install_completion", "show_completion", "version", "plugins"}
 OUTPUTS = {"output", "figure", "sheet", "markdown", "cache_dir"}
+# A bank may take the place of another that lies there.
+BANKS_OVER = {("transfer", "curve.json")}
 NEVER = ("kept.txt/x", "a\0b", "pipe", "loop", "a" * 5000, "kept.txt")
 
 
@@ -185,7 +191,9 @@ def case_of(command: str, parameter: Any, value: str, case: str) -> Case:
         words=tuple(words),
         needs=base.needs,
         spoil=_hazards,
-        outputs=base.outputs,
+        outputs=(*base.outputs, value)
+        if output and (command, value) in BANKS_OVER
+        else base.outputs,
         new_files=output and value.strip() not in ("", "."),
     )
 

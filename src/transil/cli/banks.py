@@ -12,6 +12,7 @@ import typer
 from transil.cli.check import check_command
 from transil.cli.correct import Groups
 from transil.cli.output import (
+    check_apart,
     note,
     print_facts,
     print_json,
@@ -152,6 +153,7 @@ def make(
       transil bank make curve.json --schedule 100/20 -o mine.json
     """
     check_replaceable(output, FORMAT, VERSION)
+    check_apart(output, bank, "the bank for other schedules would be lost")
     made = load_bank(bank, schedule=read_schedule(schedule))
     if like is not None:
         made = like_file(made, like, state)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from transil.cli.options import Rescale, Strength, strengthened
-from transil.cli.output import progress_bar, read_schedule, say
+from transil.cli.output import check_apart, progress_bar, read_schedule, say
 from transil.cli.scores import describe
 from transil.correction.scales import Newest
 from transil.correction.shipped import load_bank
@@ -92,8 +92,7 @@ def correct(
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
     """
     loaded = strengthened(load_bank(bank, schedule=read_schedule(schedule)), strength)
-    if output.exists() and source.exists() and output.samefile(source):
-        raise TransilError(f"{output}: these are the scores to correct; write to another file")
+    check_apart(output, source, "these are the scores to correct")
     costs: list[Newest] = []
     with progress_bar(1.0) as update:
         done, rows = correct_file(

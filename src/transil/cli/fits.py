@@ -12,7 +12,15 @@ import typer
 from transil.cli.banks import note_turned, print_open, print_records
 from transil.cli.correct import Groups
 from transil.cli.options import Strength, strengthened
-from transil.cli.output import note, print_json, print_table, progress_bar, read_schedule, say
+from transil.cli.output import (
+    check_apart,
+    note,
+    print_json,
+    print_table,
+    progress_bar,
+    read_schedule,
+    say,
+)
 from transil.correction.bank_json import FORMAT, VERSION, open_to_json
 from transil.correction.fitting import Watch, fit, fit_any_schedule
 from transil.correction.objective import Penalty
@@ -230,6 +238,8 @@ def transfer_command(
     check_replaceable(output, FORMAT, VERSION)
     store = ScoreStore.open(target) if target else None
     groups = read_schedule(schedule)
+    for bank in banks if groups is not None else ():
+        check_apart(output, bank, "the bank for other schedules would be lost")
     loaded = [load_bank(bank, schedule=groups) for bank in banks]
     result = transfer(
         loaded, how, reference=reference, target=store, split=split, same_method=not any_method

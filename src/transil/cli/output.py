@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,6 +204,12 @@ def read_schedule(text: str | None) -> Schedule | None:
         return Schedule.of(data) if isinstance(data, list) else Schedule.from_json(data)
     except TransilError as error:
         raise TransilError(f"{text}: {error}") from None
+
+
+def check_apart(output: Path, source: str | Path, what: str) -> None:
+    """An error where the output would take the place of what it is made from."""
+    if output.exists() and os.path.exists(source) and output.samefile(source):
+        raise TransilError(f"{output}: {what}; write to another file")
 
 
 def _missing(value: Any) -> bool:

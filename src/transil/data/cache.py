@@ -57,20 +57,36 @@ Progress = Callable[[int, int], None]
 
 
 def default_cache_dir() -> Path:
-    """$TRANSIL_CACHE, else the user's cache folder; a temporary one where there is no home."""
+    """$TRANSIL_CACHE, else the user's cache folder; a temporary one where no home can be used."""
     if os.environ.get(ENVIRONMENT):
         return Path(os.environ[ENVIRONMENT])
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "transil"
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        base = Path.home() / ".cache"
     except RuntimeError:  # no $HOME, and a user that the system does not know, as in containers
-        base = private_folder()
-        warnings.warn(
-            f"there is no home folder: images are cached in {base}; set {ENVIRONMENT} to a folder "
-            "that stays",
-            DataWarning,
-            stacklevel=2,
-        )
-    return Path(base) / "transil"
+        return _temporary("there is no home folder")
+    # Containers give such a user the home '/', too.
+    if not (base / "transil").is_dir() and not _may_make(base):
+        return _temporary(f"nothing can be written in the home folder {base.parent}")
+    return base / "transil"
+
+
+def _may_make(folder: Path) -> bool:
+    """Whether this user may write in the folder, or in the first above it that is there."""
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    return os.access(there, os.W_OK | os.X_OK)
+
+
+def _temporary(why: str) -> Path:
+    """A cache that lasts as long as temporary files do."""
+    base = private_folder()
+    warnings.warn(
+        f"{why}: images are cached in {base}; set {ENVIRONMENT} to a folder that stays",
+        DataWarning,
+        stacklevel=3,
+    )
+    return base / "transil"
 
 
 def cached_images(

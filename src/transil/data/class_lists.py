@@ -21,6 +21,8 @@ def read_names(text: str) -> list[str]:
 
     A JSON file holds one list, or several in an object: `@names.json:birds` is one of those.
     """
+    if text == "@":
+        raise TransilError("classes: no file is named behind the '@'")
     if not text.startswith("@"):
         names = text.split(",")
     else:

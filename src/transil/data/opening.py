@@ -205,6 +205,10 @@ def _torchvision(text: str, options: dict[str, str], root: Path | None) -> Sourc
 def _options(text: str, query: str, example: str) -> dict[str, str]:
     query = query.replace("+", "%2B")  # no blank, as in forms, but itself
     try:
-        return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+        found = parse_qsl(query, strict_parsing=True, keep_blank_values=True) if query else []
     except ValueError:
         raise TransilError(f"{text}: settings are written as '?{example}'") from None
+    options = dict(found)
+    if len(options) < len(found):
+        raise TransilError(f"{text}: a setting is given twice; give each once")
+    return options
