@@ -1,0 +1,222 @@
+"""Try priors on simulated traffic, over the scores of many models.
+
+    python tools/adapt_study.py RUNS... -o results/adaptation [--show]
+
+RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), or a folder of scores that
+the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds: one
+half of the test images of each class is thinned to it and adapted to, the other is judged, with the
+weights of its classes (`transil.adaptation.trial`). Writes trials.json, and prints means and the
+worst differences. It resumes: a row is made again only where scores, the banks or the code changed;
+rows of models that are not named stay. `--show` prints what is there.
+
+A column is [average incremental accuracy of states 2..S, half its 95 % interval, gain over raw, half its
+interval, gain over the bank, half its interval]; intervals are over judged images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import transil
+from transil import ScoreStore, TransilError
+from transil.adaptation.traffic import Traffic
+from transil.adaptation.trial import BANK, DEFAULTS, RAW, Column, trial
+from transil.files import digest, read_json, sha256, write_json
+from transil.interop import dkt
+from transil.provenance import versions
+
+SEEDS = (0, 1, 2)
+TRAFFIC = (
+    *(Traffic(ratio) for ratio in (1, 10, 100)),
+    Traffic(10, over="groups"),
+    Traffic(newest=0.5),
+    Traffic(newest_times=0.1),
+)
+FORMAT = "transil-adaptation-trials"
+WAYS = (RAW, BANK, *DEFAULTS)
+
+
+def stores_of(folder: Path) -> Iterator[tuple[str, str, Path]]:
+    """Set, schedule and place of the scores of every finished run; of released scores the only one."""
+    paths = sorted(folder.glob("*/scores/*/store.json"))
+    if not paths and list(folder.rglob("logits_tst_*.ckpt")):
+        yield folder.name, "e10", folder
+    for path in paths:
+        store = ScoreStore.open(path.parent)
+        if len(store.states("test")) == store.schedule.states:
+            name, kind, *_ = path.parts[-4].split("--")
+            yield name, kind, path.parent
+
+
+@lru_cache(maxsize=1)
+def opened(place: Path) -> ScoreStore:
+    """The scores, read once by a process that tries several kinds of traffic on them."""
+    return ScoreStore.open(place) if (place / "store.json").exists() else dkt.import_scores(place)
+
+
+def code() -> str:
+    """Of all that may change a number: what is computed, and the banks for any schedule."""
+    root = Path(transil.__file__).parent
+    files = [*root.glob("adaptation/*.py"), *root.glob("correction/*.py")]
+    files += root.glob("banks/*-any.json")
+    return digest(sorted((path.name, sha256(path)) for path in files))[:16]
+
+
+def stamp(place: Path) -> str:
+    """Of the scores."""
+    files = (
+        [place / "store.json"] if (place / "store.json").exists() else sorted(place.rglob("*_9_*"))
+    )
+    return digest([sha256(path) for path in files])[:16]
+
+
+def numbers(column: Column) -> list[float]:
+    """A column in short."""
+    parts = [(column.average, column.low, column.high), column.over_raw, column.over_bank]
+    return [round(x, 5) for mean, low, high in parts for x in (mean, (high - low) / 2)]
+
+
+def tried(name: str, kind: str, place: Path, traffic: Traffic) -> dict[str, Any]:
+    """One row."""
+    store = opened(place)
+    found = trial(store, traffic, DEFAULTS)
+    return {
+        "set": name,
+        "schedule": kind,
+        "method": store.method,
+        "traffic": traffic.name,
+        "seed": traffic.seed,
+        "settings": asdict(traffic),
+        "sizes": list(store.schedule.sizes),
+        "adapted": list(found.adapted),
+        "short": list(found.short),
+        "abstained": {k: list(c.abstained) for k, c in found.columns.items() if c.abstained},
+        "columns": {way: numbers(column) for way, column in found.columns.items()},
+    }
+
+
+def rows_of(jobs: Sequence[tuple[str, str, Path, Traffic]], made_of: str) -> list[dict[str, Any]]:
+    """Several rows, in a process of its own."""
+    return [{**tried(*job), "made_of": made_of} for job in jobs]
+
+
+def study(folders: Iterable[Path], path: Path, processes: int) -> list[dict[str, Any]]:
+    """Try what is not there yet; the file is written whenever some rows are done."""
+    there = read(path)
+    kept = {row["made_of"] + row["traffic"] + str(row["seed"]): row for row in there}
+    models = [one for folder in folders for one in stores_of(folder)]
+    named = {(name, kind, opened(place).method) for name, kind, place in models}
+    rows = [r for r in there if (r["set"], r["schedule"], r["method"]) not in named]
+    now, wanted = code(), []
+    for name, kind, place in models:
+        made_of = f"{now}-{stamp(place)}"
+        for seed in SEEDS:
+            jobs = []
+            for one in TRAFFIC:
+                traffic = Traffic(**{**asdict(one), "seed": seed})
+                row = kept.get(made_of + traffic.name + str(seed))
+                rows += [row] if row else []
+                jobs += [] if row else [(name, kind, place, traffic)]
+            wanted += [(jobs, made_of)] if jobs else []
+    with ProcessPoolExecutor(processes) as pool:
+        for number, done in enumerate(as_completed([pool.submit(rows_of, *one) for one in wanted])):
+            rows += done.result()
+            write(path, rows)
+            if sys.stderr.isatty():
+                print(f"{number + 1} of {len(wanted)}", end="\r", file=sys.stderr, flush=True)
+    write(path, rows)
+    return rows
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Rows that were written."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = read_json(path)["rows"]
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """All rows, in one order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows.sort(key=lambda r: [r[k] for k in ("set", "schedule", "method", "traffic", "seed")])
+    facts = {"format": FORMAT, "version": 1, "split": "test", "versions": versions()}
+    write_json(path, {**facts, "seeds": list(SEEDS), "rows": rows})
+
+
+def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[str, float]]:
+    """The mean over seeds of each column's average; by set, schedule, method and traffic."""
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = tuple(row[k] for k in ("set", "schedule", "method", "traffic"))
+        found.setdefault(key, []).append(row["columns"])
+    return {
+        key: {way: float(np.mean([c[way][0] for c in columns])) for way in columns[0]}
+        for key, columns in found.items()
+    }
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    """Means in %, by traffic and by method, and how far below raw and bank a way falls at worst."""
+    settings = by_setting(rows)
+    ways = [way for way in WAYS if all(way in values for values in settings.values())]
+
+    def table(
+        title: str, place: int, value: Callable[[list[dict[str, float]], str], float]
+    ) -> None:
+        print(f"\n{title:26} n  " + " ".join(f"{way.replace('remembered', 'rem'):>10.10}"
+              for way in (w.replace("none+ledger", "ledger") for w in ways)))  # fmt: skip
+        for name in dict.fromkeys(sorted(key[place] for key in settings)):
+            some = [values for key, values in settings.items() if key[place] == name]
+            print(f"{name:26.26}{len(some):3}  "
+                  + " ".join(f"{100 * value(some, way):10.1f}" for way in ways))  # fmt: skip
+
+    def mean(some: list[dict[str, float]], way: str) -> float:
+        return float(np.mean([values[way] for values in some]))
+
+    def worst(some: list[dict[str, float]], way: str) -> float:
+        return min(values[way] - max(values[RAW], values[BANK]) for values in some)
+
+    def worst_to_bank(some: list[dict[str, float]], way: str) -> float:
+        return min(values[way] - values[BANK] for values in some)
+
+    for place, what in ((3, "traffic"), (2, "method"), (0, "set")):
+        table(f"mean by {what}", place, mean)
+    for place, what in ((3, "traffic"), (2, "method")):
+        table(f"worst to raw/bank, {what}", place, worst)
+    table("worst to bank, traffic", 3, worst_to_bank)
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="*", type=Path, help="folders of runs, or released scores")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="where trials.json goes")
+    parser.add_argument("--processes", type=int, default=2, help="how many at a time")
+    parser.add_argument("--show", action="store_true", help="only print what is there")
+    options = parser.parse_args()
+    path = options.output / "trials.json"
+    try:
+        rows = read(path) if options.show else study(options.runs, path, options.processes)
+        if not rows:
+            raise TransilError(f"{path}: no trial; give folders of finished runs")
+    except TransilError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    show(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
