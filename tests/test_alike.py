@@ -16,6 +16,7 @@ from support import ok_here, run_here
 from test_interop import write_released_bank
 from transil import ScoreStore, TransilError, evaluate, fit, load_bank, transfer
 from transil.arrays import probabilities
+from transil.correction.scales import Mismatch
 from transil.errors import ScoreScaleWarning
 from transil.interop.dkt import import_bank
 from transil.synthetic import biased_scores
@@ -79,7 +80,10 @@ def test_a_difference_in_size_is_told_where_it_changes_predictions(factor: float
     """As of LUCIR: its shifts are many times the spread of a row, and then a fifth undoes them."""
     bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
     store = changed(1, factor, lead=12.0)
-    told = r"spread [01]\.\d+ times .* would predict \d+% of them otherwise; .*--rescale"
+    cost = r"the newest group for \d+% of rows instead of \d+% \(raw: \d+%\)"
+    told = (
+        rf"spread [01]\.\d+ times .* would predict \d+% of them otherwise, and {cost}; .*--rescale"
+    )
     with pytest.warns(ScoreScaleWarning, match=told + r".* \(and 1 other state\)") as warned:
         plain = evaluate(store, bank)
     assert len(warned) == 1
@@ -111,7 +115,9 @@ def test_rescaling_does_not_hide_another_method(factor: float) -> None:
     bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
     other = changed(1, factor, lead=12.0).get("test", 3).scores
     said = "rather means another method or loss, for which the bank does not hold, rescaled or not"
-    with pytest.warns(ScoreScaleWarning, match=f"{said}; if method and loss are") as told:
+    with pytest.warns(
+        ScoreScaleWarning, match=rf"{said}; rescaled it predicts the newest .*\); if method and"
+    ) as told:
         bank.correct(other, 3, rescale=True)
     assert told[0].filename == __file__
     with pytest.warns(ScoreScaleWarning, match=f"{said}; .* only trained in another way, use resc"):
@@ -124,6 +130,30 @@ def test_rescaling_does_not_hide_another_method(factor: float) -> None:
             bank.correct(changed(1, usual, lead=12.0).get("test", 3).scores, 3, rescale=True)
     with pytest.warns(ScoreScaleWarning, match=said):
         replace(bank).like(other, 3)
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.4, 4.0])
+def test_rescaling_says_what_it_does_to_the_newest_group(factor: float) -> None:
+    bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)])
+    scores = changed(1, factor, lead=12.0).get("test", 3).scores
+    ways = (
+        scores,
+        bank.correct(scores, 3, quiet=True),
+        bank.correct(scores, 3, rescale=True, quiet=True),
+    )
+    expected = [float((x.argmax(axis=1) >= 8).mean()) for x in ways]
+    assert bank.newest(scores, 3) == pytest.approx(expected)
+    assert bank.newest(torch.from_numpy(scores), 3) == bank.newest(scores, 3)
+    found = bank.mismatch(scores, 3)
+    assert isinstance(found, Mismatch)
+    assert found.newest == pytest.approx(
+        expected, abs=0.02
+    )  # each reference has a scale of its own
+    said = "the newest group for {2:.0%} of rows instead of {1:.0%} \\(raw: {0:.0%}\\)"
+    with pytest.warns(ScoreScaleWarning, match=said.format(*found.newest or ())):
+        bank.correct(scores, 3)
+    assert bank.newest(scores[:9], 3) is None  # too few to tell
+    assert bank.newest(scores[:, :4], 1) is None
 
 
 def test_sorted_rows_do_not_hide_the_size_of_the_others() -> None:
@@ -187,7 +217,7 @@ def test_only_references_in_use_are_judged_by() -> None:
 def test_rescaling_is_not_recommended_for_bic() -> None:
     bank = fit([changed(1, lead=12.0), changed(2, lead=12.0)], correction="bic")
     with pytest.warns(
-        ScoreScaleWarning, match=r"the bank \(bic, newton\) .* does not serve it: fit"
+        ScoreScaleWarning, match=r"the bank \(bic, newton\) .* otherwise; .* does not serve it: fit"
     ):
         bank.correct(changed(1, 0.7, lead=12.0).get("test", 3).scores, 3)
 
@@ -224,7 +254,8 @@ def test_the_command_measures_once(tmp_path: Path) -> None:
     torch.save(torch.from_numpy(scores), tmp_path / "mine.pt")
     words = ["transfer", "bank.json", "-o", "mine.json", "--state", "3", "--like"]
     for file in ("mine.npy", "mine.pt"):
-        ok_here(*words, file, cwd=tmp_path)
+        said = ok_here(*words, file, cwd=tmp_path)
+        assert "rescaled the bank predicts the newest group for" in said
         mine = load_bank(tmp_path / "mine.json")
         assert mine.applied(3) == bank.like(scores, 3).applied(3)
     np.save(tmp_path / "few.npy", scores[:9])

@@ -60,6 +60,35 @@ def test_the_verdict_follows_the_size(bank: Bank, factor: float, verdict: str) -
     )
 
 
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [
+        (1.0, "size as fitted"),
+        (1.6, "other size, rescaled"),
+        (2.5, "likely another method or loss"),
+    ],
+)
+def test_a_rescaled_bank_is_judged_rescaled(factor: float, verdict: str) -> None:
+    """With shifts of many times the spread of a row, size decides which share is left."""
+    stores = [biased_scores("12/3", seed=seed, bias=5.0) for seed in (1, 2)]
+    bank = fit(stores)
+    given = factor * biased_scores("12/3", seed=9, bias=5.0).get("test", 3).scores
+    plain, rescaled = (check_bank(bank, given, 3, rescale=r) for r in (False, True))
+    raw, better = (
+        given.argmax(axis=1),
+        bank.correct(given, 3, rescale=True, quiet=True).argmax(axis=1),
+    )
+    assert rescaled.verdict == verdict
+    assert rescaled.newest_after == np.mean(better >= 8)
+    assert rescaled.changed == np.mean(raw != better)
+    assert rescaled.newest_as_is == plain.newest_after
+    assert plain.newest_as_is is None
+    if factor > 1.0:
+        assert rescaled.newest_after < plain.newest_after - 0.05
+    weak = check_bank(bank.at_strength(0.0), given, 3, rescale=True)
+    assert (weak.changed, weak.newest_after) == (0.0, weak.newest_before)
+
+
 def test_released_scores_against_shipped_banks(released: ScoreStore, shared: Path) -> None:
     given = released.get("test", 7).scores
     said = {
@@ -78,6 +107,16 @@ def test_released_scores_against_shipped_banks(released: ScoreStore, shared: Pat
     assert early.verdict.endswith("hardly predicted any more")  # where the size does not tell yet
     bic = check_bank(load_bank("lucir-s10-bic"), given, 7)
     assert bic.verdict == "other size: fit another bank"
+    own = load_bank("lucir-s10")
+    last = released.get("test", 10).scores
+    rescaled = check_bank(own, last, 10, rescale=True)
+    assert rescaled.verdict == "other size, rescaled"
+    shares = (rescaled.newest_before, rescaled.newest_as_is, rescaled.newest_after)
+    assert shares == pytest.approx((0.67, 0.164, 0.035), abs=0.001)  # docs/banks.md
+    bic = check_bank(load_bank("lucir-s10-bic"), last, 10, rescale=True)
+    assert bic.verdict == (
+        "other size: rescaling does not serve it; newest group hardly predicted any more"
+    )
     theirs = import_bank(shared / "released-scores" / "bic_models_lucir_s10")
     assert check_bank(theirs, given, 7).verdict == "size of the references not known"
 
@@ -115,6 +154,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert found.size is not None
     assert {**one, "bank": "lwf-s10"} == other
     assert (one["ratio"], one["changed"]) == (found.size.ratio, found.changed)
+    one, other = (
+        json.loads(ok_here(*words, "--bank", "lwf-s10", "--rescale", *x, "--json", cwd=tmp_path))[0]
+        for x in ((), ("--strength", "0.5"))
+    )
+    bank = load_bank("lwf-s10")
+    assert one["newest_after"] == check_bank(bank, given, 7, rescale=True).newest_after
+    assert one["newest_as_is"] == found.newest_after
+    assert other["newest_after"] == (
+        check_bank(bank.at_strength(0.5), given, 7, rescale=True).newest_after
+    )
+    assert "not rescaled" in ok_here(*words, "--rescale", cwd=tmp_path)
+    assert "not rescaled" not in said
     for extra, says in (
         (
             ("--bank", "lwf-s20"),

@@ -192,6 +192,9 @@ def test_rescaling(work: Path) -> None:
     assert shown["bank"]["rescaled"] is True
     done = run_transil("evaluate", work / "large", "--rescale")
     assert (done.returncode, done.stderr) == (2, "error: --rescale goes with --bank\n")
+    done = run_transil("evaluate", work / "large", "--bank", work / "s.json", "--rescale")
+    cost = bank.newest(30 * store.get("test", 5).scores, 5)
+    assert f"s.json: rescaled it predicts {cost}, last state\n" in done.stdout
     scores = 1.8 * store.get("test", 5).scores
     np.save(work / "large.npy", scores)
     torch.save(torch.from_numpy(scores), work / "large.pt")
@@ -202,6 +205,8 @@ def test_rescaling(work: Path) -> None:
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert "rescaled" in done.stdout
+        cost = bank.newest(scores, 5)
+        assert f"\nrescaled the bank predicts {cost}\n" in done.stdout
         found = np.load(out) if name.endswith("npy") else torch.load(out).numpy()
         np.testing.assert_allclose(found, bank.correct(scores, 5, rescale=True), rtol=1e-5)
 

@@ -14,7 +14,8 @@ from pyarrow import parquet
 from safetensors.torch import save_file
 
 from support import ok_here, run_here
-from transil import Bank, fit
+from transil import Bank, fit, load_bank
+from transil.interop.score_files import correct_file
 from transil.synthetic import biased_scores
 
 ORDER = [3, 0, 11, 5, 1, 2, 10, 4, 6, 9, 8, 7]
@@ -179,3 +180,17 @@ def test_lists_that_are_no_scores(bank: Bank, scores: Any, tmp_path: Path) -> No
     np.savetxt(tmp_path / "in.csv", scores, delimiter=",")
     done = run_here("correct", "in.csv", *words, "out.csv", cwd=tmp_path)
     assert "in.csv: --key logits names a column of lists of numbers, which Parquet" in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore::transil.ScoreScaleWarning")
+@pytest.mark.filterwarnings("ignore::transil.errors.ScheduleWarning")
+def test_a_bank_that_looks_at_the_scores_sees_them_in_order(scores: Any, tmp_path: Path) -> None:
+    """Its pairs depend on the moments of each group."""
+    bank = load_bank("lwf-t", schedule=[4, 4, 4])
+    mine = np.empty_like(scores)
+    mine[:, ORDER] = scores
+    np.save(tmp_path / "in.npy", mine)
+    for rescale in (False, True):
+        new = tmp_path / f"out-{rescale}.npy"
+        correct_file(tmp_path / "in.npy", new, bank, 3, order=ORDER, rescale=rescale)
+        np.testing.assert_allclose(np.load(new)[:, ORDER], bank.correct(scores, 3), rtol=1e-5)

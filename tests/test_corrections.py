@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import UNEQUAL, unequal_store
-from transil import AdBiC, BiC, BiCAll, BiCPast, Schedule, ScoreStore, TransilError, fit
+from transil import AdBiC, Bank, BiC, BiCAll, BiCPast, Schedule, ScoreStore, TransilError, fit
 from transil.correction import (
     Facts,
     Pairs,
@@ -152,6 +154,32 @@ def test_a_compiled_or_exported_model_may_correct_its_scores() -> None:
     torch.testing.assert_close(torch.compile(Model(), backend="eager")(scores), expected)
     exported = torch.export.export(Model(), (scores,)).module()
     torch.testing.assert_close(exported(scores), expected)
+
+
+@cache
+def _fitted(name: str) -> Bank:
+    return fit([biased_scores("12/3", images_per_class=8, seed=s) for s in (1, 2)], correction=name)
+
+
+@EVERY
+@settings(max_examples=15, deadline=None)
+@given(strength=st.floats(0.0, 2.0), state=st.integers(1, 3))
+def test_corrected_scores_are_affine_in_strength(
+    correction: Correction, strength: float, state: int
+) -> None:
+    scores = biased_scores("12/3", seed=3).get("test", state).scores.astype(np.float64)
+    bank = _fitted(correction.name).ready(scores, state)
+    full = bank.correct(scores, state)
+    np.testing.assert_array_equal(bank.correct(scores, state, strength=0.0), scores)
+    assert bank.correct(scores, state, strength=1.0).tobytes() == full.tobytes()
+    found = bank.correct(scores, state, strength=strength)
+    np.testing.assert_allclose(found, scores + strength * (full - scores), rtol=1e-9, atol=1e-9)
+    kept = Bank.from_json(json.loads(json.dumps(bank.at_strength(strength).to_json())))
+    assert kept.strength == strength
+    assert kept.correct(scores, state).tobytes() == found.tobytes()
+    # All in one layer: buffers are float32.
+    layer = kept.layer(state)(torch.from_numpy(scores))
+    torch.testing.assert_close(layer, torch.from_numpy(found), rtol=1e-5, atol=1e-4)
 
 
 @EVERY

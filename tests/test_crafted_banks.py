@@ -8,11 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from support import refused, run_here
 from transil import Bank, TransilError, fit, transfer
 from transil.correction import BiC, Pairs, Reference
+from transil.correction.bank_json import open_to_json
+from transil.correction.fitting import fit_any_schedule
 from transil.schedule import Schedule
 from transil.synthetic import biased_scores
 
@@ -60,6 +63,72 @@ def test_pairs_that_are_huge_are_compared_without_overflow(text: str, tmp_path: 
         done = run_here("bank", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "encountered" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def any_banks() -> dict[str, Any]:
+    """A bank for any schedule, the one of a schedule that is made of it, and that with facts."""
+    store = biased_scores("4,2,2", seed=1, images_per_class=16)
+    curve = fit_any_schedule([store, biased_scores("3,3,2", seed=2, images_per_class=16)])
+    made = curve.for_schedule(store.schedule)
+    measured = made.like(store.get("test", 3).scores, 3)
+    written = [open_to_json(curve), made.to_json(), measured.to_json()]
+    return dict(zip(("curve", "made", "measured"), written, strict=True))
+
+
+WEIGHTS = ("correction_settings", "weights")
+FACTS = ("facts", "3")
+
+
+@pytest.mark.parametrize(
+    ("kind", "way", "value", "says"),
+    [
+        ("curve", WEIGHTS, "x", "weights must be a number for each of some features"),
+        ("curve", WEIGHTS, [1.0], "weights must be a number for each of some features"),
+        ("curve", WEIGHTS, {}, "weights must be a number for each of some features"),
+        ("curve", (*WEIGHTS, "age"), "1.0", "weight of 'age': expected numbers"),
+        ("curve", (*WEIGHTS, "age"), [1.0], "weight of 'age': expected one number"),
+        ("curve", (*WEIGHTS, "age"), 10**400, "weight of 'age': expected numbers"),
+        ("curve", (*WEIGHTS, "luck"), 1.0, "no feature 'luck'"),
+        ("curve", ("correction_settings", "reach"), "far", "reach: expected numbers"),
+        ("curve", ("correction_settings", "reach"), -1.0, "reach must be 0 or more"),
+        ("curve", ("correction_settings", "centres"), [["1"] * 10], "centres: expected numbers"),
+        ("curve", ("correction_settings", "residuals"), [[1.0]], "two residuals for each centre"),
+        ("curve", ("correction_settings", "correction"), "adbic", "adbic-any': wrong settings"),
+        ("curve", ("correction",), "adbic", "correction 'adbic': wrong settings"),
+        ("curve", ("seen", "states"), [1e-300, 1e-300], "a smallest and a largest number"),
+        ("curve", ("seen", "ratio"), [0.5, 1e99], "a smallest and a largest number"),
+        ("curve", ("settings",), {"penalty": 5}, "'settings', 'penalty': expected an object"),
+        ("curve", ("provenance",), {"versions": 5}, "'provenance', 'versions': expected an obj"),
+        ("curve", ("references",), [], "'references' must be a list of names"),
+        ("curve", ("parameters", "of_alpha"), [1.0], "but 'adbic-any' has"),
+        ("made", ("schedule", "sizes"), [1] * 20_000, "20000 states; one set of parameters"),
+        ("measured", (*FACTS, "score_scale"), 0.0, "'score_scale' must be a number above 0"),
+        ("measured", (*FACTS, "score_scale"), 1e99, "'score_scale' must be a number above 0"),
+        ("measured", (*FACTS, "score_scale"), 1e-37, "is not of the size of scores"),
+        ("measured", (*FACTS, "mean"), [1e99, 0.0, 0.0], "the mean of a group's scores is not"),
+        ("measured", (*FACTS, "top"), [1.0], "expected 3 numbers for each of its groups"),
+        ("measured", ("facts", "9"), {}, "state 9 does not exist"),
+    ],
+)
+def test_crafted_banks_for_any_schedule(
+    any_banks: dict[str, Any], tmp_path: Path, kind: str, way: Any, value: Any, says: str
+) -> None:
+    """Each command says so at once, and writes no bank that cannot be read."""
+    data = json.loads(json.dumps(any_banks[kind]))
+    inner = data
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = value
+    (tmp_path / "bad.json").write_text(json.dumps(data))
+    np.save(tmp_path / "scores.npy", np.random.default_rng(0).normal(size=(80, 8)))
+    refused(tmp_path, "bank", "show", "bad.json", says=says)
+    correct = ["correct", "scores.npy", "--bank", "bad.json", "-o", "new.npy"]
+    if kind == "curve":
+        refused(tmp_path, "bank", "make", "bad.json", "--schedule", "4,2,2", "-o", "new", says=says)
+        correct += ["--schedule", "4,2,2"]
+    refused(tmp_path, *correct, says=says)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.json", "scores.npy"]
 
 
 def test_very_many_references_take_no_time(text: str) -> None:

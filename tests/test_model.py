@@ -136,6 +136,9 @@ def test_predict(run: RunFolder, tmp_path: Path) -> None:
     assert list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines())) == rows
     corrected = bank.correct(scores, 3)
     assert "2 rows do not tell the scale" in run_here(*words, "--rescale", cwd=tmp_path).stderr
+    half = run_here(*words, "--strength", "0.5", cwd=tmp_path).stdout.splitlines()
+    expected = float(bank.correct(scores, 3, strength=0.5)[0].max())
+    assert float(next(csv.DictReader(half))["score"]) == pytest.approx(expected, abs=1e-3)
     assert len(rows) == 6
     assert float(rows[0]["score"]) == pytest.approx(float(corrected[0].max()), abs=1e-3)
     assert best[0] in run_here("predict", run.path, files[0], cwd=tmp_path).stdout
@@ -155,6 +158,7 @@ def test_mistakes(run: RunFolder, tmp_path: Path) -> None:
         (["empty", "text.png"], "empty: not the folder of a training"),
         ([run.path, "text.png", "--device", "foo"], "device is 'foo'"),
         ([run.path, "text.png", "--rescale"], "--rescale goes with --bank"),
+        ([run.path, "text.png", "--strength", "1"], "--strength goes with --bank"),
     ):
         done = run_here("predict", *words, cwd=tmp_path)
         assert done.returncode == 2

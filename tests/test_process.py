@@ -150,6 +150,19 @@ def test_a_width_that_is_none(columns: str, work: Path, monkeypatch: pytest.Monk
         assert 100 < len(done.stdout) < 20_000
 
 
+def test_a_warning_is_told_unless_the_command_is_refused(work: Path) -> None:
+    """Of bad input there is one line, whatever was found odd on the way to it."""
+    make = ("bank", "make", "lwf-any", "--schedule", "1,1,1", "-o", "made.json")
+    done = run_here(*make, cwd=work)
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: schedule far from what")
+    done = run_here(*make, "--like", "nowhere.npy", cwd=work)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "far from" not in run_here(*SHOW, cwd=work).stderr  # nothing is kept for the next
+
+
 # -- what nobody foresaw -----------------------------------------------------------------------
 
 
@@ -172,7 +185,7 @@ def _raise(error: BaseException) -> Any:
 def test_what_nobody_foresaw_is_one_line(
     error: BaseException, says: str, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(banks, "load_bank", _raise(error))
+    monkeypatch.setattr(banks, "find_bank", _raise(error))
     done = run_here(*SHOW, cwd=work)
     assert (done.returncode, done.stdout) == (70, "")
     (line,) = done.stderr.splitlines()
@@ -183,14 +196,14 @@ def test_what_nobody_foresaw_is_one_line(
     text = Path(found[1]).read_text()
     assert "command: transil bank show bank.json\n" in text
     assert f"transil: {versions()['transil']}\n" in text
-    assert "in show\n    bank = load_bank" in text
+    assert "in show\n    found = find_bank" in text
     for path in (Path(found[1]), Path(found[1]).parent):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
 
 def test_a_traceback_that_cannot_be_kept(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (work / "temporary" / f"transil-{os.geteuid()}").symlink_to(work)  # somebody was there first
-    monkeypatch.setattr(banks, "load_bank", _raise(KeyError("key")))
+    monkeypatch.setattr(banks, "find_bank", _raise(KeyError("key")))
     done = run_here(*SHOW, cwd=work)
     assert done.returncode == 70
     (line,) = done.stderr.splitlines()
@@ -202,7 +215,7 @@ def test_a_traceback_that_cannot_be_kept(work: Path, monkeypatch: pytest.MonkeyP
 def test_it_is_one_line_in_a_process_of_its_own(work: Path) -> None:
     code = (
         "import sys, transil.cli.app as app, transil.cli.banks as banks\n"
-        "banks.load_bank = None\n"
+        "banks.find_bank = None\n"
         "sys.exit(app.run(sys.argv[1:]))\n"
     )
     done = subprocess.run(

@@ -109,6 +109,20 @@ def test_a_shipped_bank_corrects_the_authors_model(released: ScoreStore) -> None
     assert np.mean(plain[1:]) == pytest.approx(41.51, abs=0.02)
 
 
+def test_what_rescaling_takes_from_the_newest_group_is_told(released: ScoreStore) -> None:
+    bank, scores = load_bank("lucir", states=10), released.get("test", 10).scores
+    with pytest.warns(
+        ScoreScaleWarning, match=r"newest group for 4% of rows instead of 14% \(raw: 67%"
+    ):
+        bank.correct(scores, 10)
+    newest = {}
+    for strength in (0.75, 1.0):
+        last = evaluate(released, bank, rescale=True, strength=strength).states[-1]
+        newest[strength] = 100 * np.array([last.accuracy, last.group_accuracy[-1]])
+    assert newest[1.0] == pytest.approx([23.31, 19.5], abs=0.05)
+    assert newest[0.75] == pytest.approx([25.83, 55.5], abs=0.05)
+
+
 def test_rescaling_warns_of_another_method_and_not_of_other_training(released: ScoreStore) -> None:
     """The authors' LUCIR against the banks of LUCIR and of LwF, state by state as a model in use."""
     own, other = load_bank("lucir-s10"), load_bank("lwf-s10")

@@ -1,14 +1,15 @@
 """Judge the banks for any schedule on models they were not fitted on.
 
-    python tools/any_judge.py runs/judged results/any-schedule
+    python tools/any_judge.py runs/judged results/any-schedule [--again]
 
 Reads the runs of `tools/any_schedule.py` on a data set that is no reference (SET--SCHEDULE--METHOD), and
 the evidence METHOD.safetensors. Each run is corrected by a bank that was fitted without its schedule
 (`any`), by a generic one that was fitted without its schedule and without its method (`generic`), by
-the pairs that references of its very schedule gave, brought to its scale (`schedule_bank`), and by pairs
+the pairs that references of its very schedule gave, brought to its scale (`same`), and by pairs
 fitted on its own validation images, which no target has (`bound`). Writes judged.json: average
-incremental accuracy (states 2..S, test images), gain with its 95 % interval over test images, and how
-unlike the references' its scores are (above 1.5 the bank warns).
+incremental accuracy (states 2..S, test images), gains with their 95 % intervals over test images, how
+unlike the references' its scores are, and in how many states the bank warns of it. Rows that were made
+of the same scores and evidence are kept, but with --again.
 """
 
 from __future__ import annotations
@@ -21,26 +22,30 @@ from pathlib import Path
 from typing import Any
 
 from transil import ScoreStore, evaluate, fit, gains
+from transil.correction.any_fit import CENTRES, PENALTY
+from transil.correction.any_schedule import WEIGHTS
 from transil.correction.bank import Bank, Reference
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.facts import Facts
 from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import GENERIC, OpenBank
 from transil.correction.parameters import Parameters
-from transil.correction.scales import measured_scales
+from transil.correction.scales import FAR, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
-from transil.files import write_json
+from transil.files import digest, read_json, sha256, write_json
 
 # Methods whose heads are made of one training: to leave out one is to leave out all of them.
 SAME_TRAINING = {"ft": "ft", "ft+": "ft", "siw": "ft"}
+ANY, SAME, BOUND = "any", "same", "bound"
+BANKS = (ANY, SAME, BOUND, GENERIC)
 
 
 def runs_of(folder: Path) -> Iterator[tuple[str, str, ScoreStore]]:
-    """Schedule, method and scores of every finished run."""
-    for path in sorted(folder.glob("*/scores/*")):
-        store = ScoreStore.open(path)
+    """Schedule, method and scores of every finished run; one that is being trained is left out."""
+    for path in sorted(folder.glob("*/scores/*/store.json")):
+        store = ScoreStore.open(path.parent)
         if len(store.states("test")) == store.schedule.states:
-            yield path.parts[-3].split("--")[1], path.name, store
+            yield path.parts[-4].split("--")[1], path.parent.name, store
 
 
 def without(evidence: Iterable[Evidence], kind: str) -> list[Evidence]:
@@ -72,11 +77,11 @@ def of_the_schedule(evidence: Iterable[Evidence], kind: str, store: ScoreStore) 
     return bank.at_scale(measured_scales(store))
 
 
-def unlike(bank: Bank, store: ScoreStore) -> float:
-    """How far the state that is least like the references' lies from them, times the usual."""
+def unlike(bank: Bank, store: ScoreStore) -> list[float]:
+    """How far each state's scores lie from the references', times the usual."""
     states = range(2, store.schedule.states + 1)
     facts = (Facts.of(store.get("test", s).scores, store.schedule, s) for s in states)
-    return max(bank.correction.unlike(one) for one in facts)
+    return [bank.correction.unlike(one) for one in facts]
 
 
 def judged(
@@ -85,23 +90,37 @@ def judged(
     """One row of the table."""
     own = OpenBank.of(without(evidence[method], kind), method=method)
     others = OpenBank.of(without(of_other_methods(evidence, method), kind), methods=("others",))
-    banks = {"any": own.for_schedule(store.schedule), GENERIC: others.for_schedule(store.schedule)}
-    references = of_the_schedule(evidence[method], kind, store)
-    bound = fit(store, correction="adbic-centred")
+    banks = {
+        ANY: own.for_schedule(store.schedule),
+        SAME: of_the_schedule(evidence[method], kind, store),
+        BOUND: fit(store, correction="adbic-centred"),
+        GENERIC: others.for_schedule(store.schedule),
+    }
     row: dict[str, Any] = {
         "method": method,
         "schedule": kind,
         "sizes": list(store.schedule.sizes),
-        "raw": evaluate(store).average_incremental_accuracy,
-        "schedule_bank": evaluate(store, references).average_incremental_accuracy,
-        "bound": evaluate(store, bound).average_incremental_accuracy,
+        "raw": round(evaluate(store).average_incremental_accuracy, 5),
     }
-    for gain in gains(store, banks):
+    for gain in gains(store, banks, same_method=False):
         if gain.over == "raw":
-            row[gain.of] = row["raw"] + gain.gain
-            row[f"gain_{gain.of}"] = [gain.gain, gain.low, gain.high]
-    row |= {f"unlike_{name}": unlike(bank, store) for name, bank in banks.items()}
-    return {k: round(v, 5) if isinstance(v, float) else v for k, v in row.items()}
+            row[gain.of] = round(row["raw"] + gain.gain, 5)
+            row[f"gain_{gain.of}"] = [
+                None if value is None else round(value, 5)
+                for value in (gain.gain, gain.low, gain.high)
+            ]
+    for name in (ANY, GENERIC):
+        away = unlike(banks[name], store)
+        row[f"unlike_{name}"] = round(max(away), 3)
+        row[f"warns_{name}"] = sum(one > FAR for one in away)
+    return row
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    """A row in a line."""
+    said = [f"{row['schedule']:8} {row['method']:8}"]
+    said += [f"{name} {100 * row[name]:.1f}" for name in ("raw", *BANKS)]
+    return " ".join([*said, *(f"unlike {row[f'unlike_{name}']:.1f}" for name in (ANY, GENERIC))])
 
 
 def main() -> int:
@@ -111,20 +130,26 @@ def main() -> int:
     )
     parser.add_argument("runs", type=Path, help="the folder of runs to judge on")
     parser.add_argument("folder", type=Path, help="the evidence; judged.json is written there")
+    parser.add_argument("--again", action="store_true", help="judge all, also what is known")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ScoreScaleWarning)  # `unlike` tells it
     warnings.simplefilter("ignore", ScheduleWarning)
+    path = options.folder / "judged.json"
     try:
-        evidence = {p.stem: read_evidence(p) for p in options.folder.glob("*.safetensors")}
+        known = read_json(path)["rows"] if path.exists() and not options.again else []
+        there = {row["made_of"]: row for row in known}
+        files = sorted(options.folder.glob("*.safetensors"))
+        evidence = {file.stem: read_evidence(file) for file in files}
+        fitted_on = [{f.name: sha256(f) for f in files}, dict(WEIGHTS), PENALTY, CENTRES]
         rows = []
         for kind, method, store in runs_of(options.runs):
-            rows.append(row := judged(kind, method, store, evidence))
-            shown = ("raw", "any", "schedule_bank", "bound", GENERIC)
-            print(f"{kind:8} {method:8}", *(f"{name} {100 * row[name]:.1f}" for name in shown),
-                  *(f"unlike {row[f'unlike_{name}']:.1f}" for name in ("any", GENERIC)))  # fmt: skip
+            made_of = digest([store.fingerprint(), method, *fitted_on])[:16]
+            row = there.get(made_of) or judged(kind, method, store, evidence)
+            rows.append({**row, "made_of": made_of})
+            print(shown(row), flush=True)
         if not rows:
             raise TransilError(f"{options.runs}: no finished run (SET--SCHEDULE--METHOD/scores)")
-        write_json(options.folder / "judged.json", {"target": store.dataset, "rows": rows})
+        write_json(path, {"target": store.dataset, "rows": rows})
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

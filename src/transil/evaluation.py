@@ -20,12 +20,14 @@ def evaluate(
     topk: int | tuple[int, ...] = 5,
     same_method: bool = True,
     rescale: bool = False,
+    strength: float | None = None,
 ) -> Metrics:
     """The metrics of all states of one split of a store (or its folder), raw or corrected.
 
     Of a store that is not finished the states that are there, with a warning. The bank may be given
     as a file or by the name of a shipped one; one for any schedule is made for the store's. `rescale`
-    brings it to the scale of these scores, without their labels.
+    brings it to the scale of these scores, without their labels; `strength` is that of
+    `Bank.at_strength`.
     """
     store = as_store(store)
     ranks = (topk,) if isinstance(topk, int) else tuple(topk)
@@ -33,6 +35,7 @@ def evaluate(
         raise TransilError(f"topk {topk}: it must be at least 1")
     if bank is not None:
         bank = bank_for(bank, store.schedule)
+        bank = bank if strength is None else bank.at_strength(strength)
         bank.check_store(store, same_method=same_method)
         if rescale:
             bank = bank.at_scale(measured_scales(store, split))

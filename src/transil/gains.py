@@ -46,12 +46,13 @@ def gains(
     split: str = "test",
     same_method: bool = True,
     rescale: bool = False,
+    strength: float | None = None,
 ) -> list[Gain]:
     """What each bank gains over the raw scores, and each later one over the first.
 
     `banks`: one, several, or several by a name of yours; each may be a file, or the name of a
     shipped one. The differences are paired: on the same images. `rescale` brings them all to the
-    scale of these scores, without their labels.
+    scale of these scores, without their labels; `strength` is that of `Bank.at_strength` for all.
     """
     store = as_store(store)
     named = _named(banks, store.schedule)
@@ -63,6 +64,8 @@ def gains(
     _check_groups(store, split, states)
     if not states:
         raise TransilError(f"{store.name}: there is no state after the first, so nothing is gained")
+    if strength is not None:
+        named = {name: bank.at_strength(strength) for name, bank in named.items()}
     for name, bank in named.items():
         if rescale:
             named[name] = bank.at_scale(measured_scales(store, split))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,7 +18,14 @@ LIMITS = ("-timeout=10", "-rss_limit_mb=1024")
 
 
 # Files whose values are worth changing as values; bytes alone seldom leave them readable.
-TREES = {"bank": "json", "store": "json", "results": "json", "recipe": "yaml", "config": "yaml"}
+TREES = {
+    "bank": "json",
+    "any": "json",
+    "store": "json",
+    "results": "json",
+    "recipe": "yaml",
+    "config": "yaml",
+}
 
 
 def _by_values(name: str) -> Any:
@@ -51,6 +59,8 @@ def main() -> None:
     import atheris
 
     name, *words = sys.argv[1:]
+    for word in words[:1]:
+        Path(word).mkdir(parents=True, exist_ok=True)
     with atheris.instrument_imports(include=["transil", "yaml"]):
         from fuzz.parsers import CORPUS, PARSERS, check
 

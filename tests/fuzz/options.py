@@ -83,6 +83,8 @@ BASES = {
     "new.npy"),
     "bank list": _base("bank list lwf"),
     "bank show": _base("bank show both.json", "both.json"),
+    "bank make": _base("bank make curve.json --schedule 4,2,2 --like scores.npy --state 3 -o new",
+    "curve.json scores.npy"),
     "bank compare": _base("bank compare bank.json both.json", "bank.json both.json"),
     "bank check": _base("bank check scores.npy --state 3 --bank bank.json", "scores.npy bank.json"),
     "train": _base(f"train --data {DATA} --recipe ft-tiny --states 2 -o new train.epochs=1",

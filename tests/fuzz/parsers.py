@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -50,6 +51,30 @@ def read_bank(raw: bytes) -> None:
     bank_to_json(bank)
     for state in range(1, min(bank.schedule.states, 20) + 1):
         bank.applied(state)
+
+
+def read_any(raw: bytes) -> None:
+    """A bank for any schedule, made that of one, measured and applied; or one that is made so."""
+    from transil.correction.bank_json import bank_to_json, open_to_json
+    from transil.correction.open_bank import OpenBank
+    from transil.correction.shipped import find_bank
+
+    bank = find_bank(_file("any.json", raw))
+    if isinstance(bank, OpenBank):
+        open_to_json(bank)
+        bank = bank.for_schedule([4, 2, 2])
+    scores = _scores()
+    bank.correct(scores, 3)
+    made = bank.like(scores, 3)
+    bank_to_json(made)
+    made.uncertainty(3)
+
+
+@cache
+def _scores() -> Any:
+    import numpy as np
+
+    return np.random.default_rng(0).normal(size=(80, 8))
 
 
 def read_store(raw: bytes) -> None:
@@ -142,6 +167,7 @@ def read_table(raw: bytes) -> None:
 
 PARSERS: dict[str, Callable[[bytes], None]] = {
     "bank": read_bank,
+    "any": read_any,
     "store": read_store,
     "tensors": read_tensors,
     "results": read_results,

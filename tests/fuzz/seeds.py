@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from test_interop import (
     write_released_layout,
 )
 from transil import fit
+from transil.correction.fitting import fit_any_schedule
 from transil.data.cache import cached_images, convert
 from transil.data.sources.folder import FolderSource
 from transil.experiment.plan import make_plan
@@ -81,6 +83,7 @@ def build(folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSIL_CACHE", str(making / "decoded"))
         _scores(making)
+        _any_schedule(making)
         _images(making)
         _trainings(making)
     os.rename(making, folder)
@@ -122,6 +125,28 @@ def _scores(folder: Path) -> None:
     (folder / "order.json").write_text(json.dumps([2, 0, 1, 3, 5, 4, 7, 6]))
     (folder / "small.json").write_text(json.dumps([[1], [0]]))
     (folder / "schedule.json").write_text(json.dumps([[0, 1, 2, 3], [4, 5], [6, 7]]))
+
+
+def _any_schedule(folder: Path) -> None:
+    """Banks for any schedule, of one method and of several, and what is made from them."""
+    store, other, third = (
+        biased_scores(sizes, seed=seed, images_per_class=8, dataset=name)
+        for seed, (sizes, name) in enumerate(
+            ((SCHEDULE, "one"), ("2,3,3", "two"), ("2,2", "three")), start=1
+        )
+    )
+    other.save(folder / "store3")
+    curve = fit_any_schedule([store, other, third])
+    curve.save(folder / "curve.json")
+    generic = replace(curve, method=None, methods=("lwf", "lucir"), expected="a little")
+    generic.save(folder / "generic.json")
+    made = curve.for_schedule(SCHEDULE)
+    made.save(folder / "made.json")
+    made.like(np.load(folder / "scores.npy"), 3).save(folder / "measured.json")
+    pairs = biased_scores("2,2", images_per_class=20).get("test", 2).scores
+    curve.for_schedule("2,2").like(pairs, 2).save(folder / "pair-any.json")
+    # Rows enough in each state to measure them.
+    biased_scores(SCHEDULE, seed=4, images_per_class=16).save(folder / "large")
 
 
 def _parquet(folder: Path, scores: Any, names: list[str]) -> None:

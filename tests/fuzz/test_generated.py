@@ -96,6 +96,14 @@ FILES = {
         YAML,
     ),
     "banks": (_changed("bank show bank.json", "bank.json", "bank.json"), VALUES),
+    "banks for any schedule": (
+        _changed("bank make curve.json --schedule 4,2,2 -o new", "curve.json", "curve.json", "new"),
+        VALUES,
+    ),
+    "measured banks": (
+        _changed("bank show measured.json", "measured.json", "measured.json"),
+        VALUES,
+    ),
     "manifests": (_changed("evaluate store", "store", "store/store.json"), VALUES),
     "results": (
         _changed("report results -o new", "results", "results/results.json", "new"),

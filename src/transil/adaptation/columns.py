@@ -11,7 +11,6 @@ from transil.arrays import Float64Array, FloatArray, Scores
 from transil.correction.affine import correct_columns
 from transil.correction.bank import Bank
 from transil.correction.scales import score_scale
-from transil.errors import TransilError
 from transil.schedule import IntArray
 
 
@@ -51,12 +50,6 @@ class Columns:
     def shifted(self, shifts: Float64Array) -> Columns:
         """With a shift of each column more."""
         return Columns(self.scale, self.shift + shifts, self.centred)
-
-    def at_strength(self, factor: float) -> Columns:
-        """One factor on what is done: 1 as it is, 0 nothing."""
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 <= factor <= 2:
-            raise TransilError(f"strength: a number from 0 (nothing) to 2, not {factor!r}")
-        return Columns(1.0 + factor * (self.scale - 1.0), factor * self.shift, self.centred)
 
     def taken(self, places: IntArray) -> Columns:
         """The columns that stand in these places."""

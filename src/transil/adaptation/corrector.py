@@ -50,7 +50,7 @@ class Corrector:
       what the ledger remembers, else nothing is assumed;
     - `newest`: the share of the newest group, where it is known; it matters most;
     - `ledger`: what was remembered (`Ledger`, or its file);
-    - `strength`: one factor on what the bank does, from 0 to 2;
+    - `strength`: one factor on what the bank does, from 0 to 2 (None: the bank's own, mostly 1);
     - `order`: the column of the i-th class learned, where columns stand otherwise;
     - `half_life`: for `partial_fit`: after how many rows a row counts half; None counts all alike.
 
@@ -88,7 +88,7 @@ class Corrector:
         prior: Any = None,
         newest: float | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
-        strength: float = 1.0,
+        strength: float | None = None,
         order: OrderLike | None = None,
         half_life: int | None = None,
         least_rows: int = LEAST_ROWS,
@@ -238,7 +238,9 @@ class Corrector:
         if self._bank is not None:
             check_raw(scores, "scores", "a bank is for raw scores", self._bank.correction.centred)
             bank = self._bank.like(scores, self.state_)
-            columns = Columns.of(bank, self.state_).at_strength(self.strength)
+            if self.strength is not None:
+                bank = bank.at_strength(self.strength)
+            columns = Columns.of(bank, self.state_)
         some = Corrected(scores[:: -(-len(scores) // SIZE)], columns)
         return Corrected(scores, columns, temperature_of(some[:])), columns
 

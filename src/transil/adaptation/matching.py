@@ -29,10 +29,12 @@ BLOCK = 1 << 17
 # The optimum is found on this many rows, and then moved to that of all in three passes over them.
 SAMPLE = 4096
 PASSES = 3
-STEPS = 100
+STEPS, HALVES = 100, 12
 TOLERANCE = 1e-7
 # A curve is used again while each step takes this much of the gradient away.
 SLOW = 0.5
+# exp of less than this is hardly a number in float32.
+FLOAT32_POWERS = -60.0
 # Frequencies of 0 would ask for shifts of minus infinity.
 RAREST = 1e-3  # times the mean one
 
@@ -85,12 +87,12 @@ def match(
             raise TransilError("match: a spread of groups needs the group of each class")
         weight = spread.precision(group) / len(scores)
     found = _Problem(scores[:: -(-len(scores) // SAMPLE)], pi, weight)
-    shifts, inverse, steps = _minimum(found)
+    shifts, steps = _minimum(found)
     if before is None:
         before = mean_softmax(scores)
     if len(found.powers) == len(scores):
         return Matched(shifts, before, found.mean(shifts), steps)
-    high = np.empty(len(scores))
+    high, inverse = np.empty(len(scores)), found.inverse(shifts)
     for number in range(PASSES):  # the curve of the sample is nearly that of all
         after = _mean_softmax(scores, shifts, high, first=number == 0)
         shifts = shifts - inverse @ (after - pi + weight @ shifts)
@@ -108,7 +110,9 @@ def _mean_softmax(
 ) -> Float64Array:
     """As `mean_softmax`; `high` (n,) keeps the highest score of each row, which `first` finds."""
     columns = scores.shape[1]
-    work = np.promote_types(scores.dtype, np.float32)
+    shifts = shifts - shifts.max()  # a common one changes nothing
+    wide = shifts.min() < FLOAT32_POWERS
+    work = np.promote_types(scores.dtype, np.float64 if wide else np.float32)
     rows, factor = max(1, BLOCK // columns), np.exp(shifts).astype(work)
     buffer = np.empty((min(rows, len(scores)), columns), dtype=work)
     mean = np.zeros(columns)
@@ -134,7 +138,8 @@ class _Problem:
 
     def value(self, shifts: Float64Array) -> float:
         """F but for a constant, which is that of the highest scores."""
-        norm = self.powers @ np.exp(shifts)
+        with np.errstate(over="ignore"):  # a step too far, which is then halved
+            norm = self.powers @ np.exp(shifts)
         return float(np.log(norm).mean() - self.pi @ shifts + 0.5 * shifts @ self.weight @ shifts)
 
     def mean(self, shifts: Float64Array) -> Float64Array:
@@ -147,40 +152,43 @@ class _Problem:
         """Of F, (c,)."""
         return self.mean(shifts) - self.pi + self.weight @ shifts
 
+    def scaled(self, shifts: Float64Array) -> Float64Array:
+        """A step of iterative scaling: it never raises F where nothing shrinks."""
+        mean = np.maximum(self.mean(shifts), np.finfo(np.float64).tiny)
+        return np.asarray(shifts + np.log(self.pi / mean))
+
     def inverse(self, shifts: Float64Array) -> Float64Array:
         """The inverse of the curvature of F (c, c).
 
-        F is flat along the common shift of all classes: it is held where it is.
+        Without a spread F is flat along the common shift of all classes: that is held where it is.
         """
         share = self.powers * np.exp(shifts)
         share /= share.sum(axis=1, keepdims=True)
         curve = np.diag(share.mean(axis=0)) - share.T @ share / len(share) + self.weight
         scale = np.trace(curve) / len(curve)
-        lifted = curve + scale / len(curve) + 1e-9 * scale * np.eye(len(curve))
-        return np.asarray(np.linalg.inv(lifted))
+        if not self.weight.any():
+            curve = curve + scale / len(curve)
+        return np.asarray(np.linalg.inv(curve + 1e-9 * scale * np.eye(len(curve))))
 
 
-def _minimum(problem: _Problem) -> tuple[Float64Array, Float64Array, int]:
-    """Where F is lowest, the inverse of its curvature near there, and in how many steps.
+def _minimum(problem: _Problem) -> tuple[Float64Array, int]:
+    """Where F is lowest, and in how many steps.
 
-    A Newton step leads downhill, so halving it must find a lower F, until rounding is all that is left.
+    Each step lowers F, until rounding is all that is left: one of Newton leads downhill, so halving it
+    must find a lower F; where that fails, since F is nearly flat, scaling does (`_Problem.scaled`).
     """
     shifts = np.zeros(len(problem.pi))
     inverse, value = problem.inverse(shifts), problem.value(shifts)
     gradient, steps = problem.gradient(shifts), 0
-    while steps < STEPS:
-        size = float(np.abs(gradient).max())
-        if size < TOLERANCE:
-            break
+    while steps < STEPS and (size := float(np.abs(gradient).max())) > TOLERANCE:
         step = inverse @ gradient
-        for half in range(40):
-            there = shifts - step * 0.5**half
-            lower = problem.value(there)
-            if lower < value:
-                break
-        else:
+        ways = (*(shifts - step * 0.5**half for half in range(HALVES)), problem.scaled(shifts))
+        lower = ((there, f) for there in ways if (f := problem.value(there)) < value)
+        found = next(lower, None)
+        if found is None:
             break
-        shifts, value, gradient, steps = there, lower, problem.gradient(there), steps + 1
-        if half or np.abs(gradient).max() > SLOW * size:
+        shifts, value = found
+        gradient, steps = problem.gradient(shifts), steps + 1
+        if np.abs(gradient).max() > SLOW * size:
             inverse = problem.inverse(shifts)
-    return shifts, inverse, steps
+    return shifts, steps

@@ -18,7 +18,7 @@ import typer
 
 from transil import __version__
 from transil.cli import banks, correct, data, demo, experiments, fits, predict, scores, train
-from transil.cli.output import complain, note
+from transil.cli.output import complain, drop_warnings, note, tell_warnings, warn
 from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
 from transil.plugins import add_plugin
@@ -77,6 +77,7 @@ def run(args: Sequence[str] | None) -> int:
         signal.signal(signal.SIGTERM, _terminate)
     with guarded() as out:
         code = _told(words)
+        tell_warnings()
         out.flush()
         return _delivered(code, out, words)
 
@@ -144,6 +145,10 @@ def _has_output(words: list[str]) -> bool:
 
 
 def _fail(message: str, code: int = 2) -> int:
+    if code == 2:
+        drop_warnings()
+    else:
+        tell_warnings()
     complain("error", "bold red", message)
     return code
 
@@ -160,7 +165,7 @@ def _one_line(error: Any) -> str:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    complain("warning", "yellow", str(message))
+    warn(str(message))
 
 
 class _Terminated(SystemExit):

@@ -25,6 +25,7 @@ from transil.correction.bank_json import FORMAT, VERSION, open_to_json
 from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Pairs, Parameters
 from transil.correction.shipped import ANY, find_bank, load_bank, shipped_any, shipped_banks
+from transil.correction.strength import AS_FITTED
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
 from transil.files import check_replaceable
@@ -312,6 +313,7 @@ def _facts(bank: Bank) -> dict[str, str]:
         "scores": bank.score_kind + (", rescaled" if bank.provenance.get("rescaled") else ""),
         "score scale": _cell({s: bank.scale(s) for s in range(2, bank.schedule.states + 1)}),
         "transfer": how,
+        "strength": f"{bank.strength:g}" + " (as fitted)" * (bank.strength == AS_FITTED),
         "references": shown + _where(bank),
         "made by": _made_by(bank),
     }

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from transil.cli.correct import Groups, Key, Order, read_order_option
+from transil.cli.options import Rescale, Strength, strengthened
 from transil.cli.output import print_json, print_table, read_schedule, say
-from transil.cli.scores import Rescale
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
 from transil.correction.shipped import ANY, load_bank, shipped_any
@@ -35,6 +35,7 @@ def check_command(
     order: Order = None,
     key: Key = None,
     rescale: Rescale = False,
+    strength: Strength = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """How banks go with scores, without labels: size, predictions changed, share of the newest group.
@@ -43,13 +44,15 @@ def check_command(
     schedule it is how far the scores lie from the references', 1 being usual. Shares can be judged
     only where classes come about equally often. Scores that pass may still be those of another
     method: LwF's and FT+'s are of one size. Whether a bank helps, only labelled images tell
-    (transil evaluate). With --schedule the banks for any schedule are asked.
+    (transil evaluate). With --schedule the banks for any schedule are asked. --rescale judges the
+    rescaled banks, and shows beside what they would leave to the newest group as they are.
 
     \b
     Examples:
       transil bank check scores.npy --state 7
       transil bank check scores.npy --state 6 --schedule 12,5,5,8,3,4
       transil bank check scores.npy --state 7 --bank lucir-s10 --rescale
+      transil bank check scores.npy --state 7 --bank lucir-s10 --strength 0.5
       transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
     """
     scores = read_scores(source, key)
@@ -67,7 +70,7 @@ def check_command(
     found: dict[str, BankCheck] = {}
     for name in names:
         try:
-            loaded = load_bank(name, schedule=groups)
+            loaded = strengthened(load_bank(name, schedule=groups), strength)
             found[name] = check_bank(loaded, scores, state, order=places, rescale=rescale)
         except TransilError as error:
             raise TransilError(f"{source}, bank '{name}': {error}") from None
@@ -87,8 +90,13 @@ def _facts(check: BankCheck) -> dict[str, Any]:
         "newest_before": check.newest_before,
         "newest_after": check.newest_after,
         "newest_fair": check.newest_fair,
+        **({} if check.newest_as_is is None else {"newest_as_is": check.newest_as_is}),
         "verdict": check.verdict,
     }
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
 
 
 def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
@@ -99,6 +107,7 @@ def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
             f"{check.changed:.1%}",
             f"{check.newest_before:.1%}",
             f"{check.newest_after:.1%}",
+            *([_share(check.newest_as_is)] if rescaled else []),
         ]
         for name, check in found.items()
     ]
@@ -107,7 +116,8 @@ def _print(source: Path, found: dict[str, BankCheck], rescaled: bool) -> None:
         f"{source}: {first.rows:,} rows of state {first.state}"
         + (", banks brought to their size" if rescaled else "")
     )
-    print_table(None, ["bank", "size", "changed", "newest before", "after"], rows)
+    headings = ["bank", "size", "changed", "newest before", "after"]
+    print_table(None, headings + ["not rescaled"] * rescaled, rows)
     for name, check in found.items():
         say(f"{name}: {check.verdict}")
     say(

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from transil.cli.options import Rescale, Strength, strengthened
 from transil.cli.output import progress_bar, read_schedule, say
-from transil.cli.scores import Rescale, describe
+from transil.cli.scores import describe
+from transil.correction.scales import Newest
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.files import read_json
@@ -63,6 +65,7 @@ def correct(
     schedule: Groups = None,
     order: Order = None,
     rescale: Rescale = False,
+    strength: Strength = None,
     keep: Annotated[
         str | None,
         typer.Option(help="Columns of a table that are no scores: id,label."),
@@ -85,11 +88,13 @@ def correct(
       transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
       transil correct scores.npy --bank lwf-t --schedule 12,5,5,8,3,4 --state 6 -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
+      transil correct scores.npy --bank lwf-s10 --state 7 --strength 0.5 -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
     """
-    loaded = load_bank(bank, schedule=read_schedule(schedule))
+    loaded = strengthened(load_bank(bank, schedule=read_schedule(schedule)), strength)
     if output.exists() and source.exists() and output.samefile(source):
         raise TransilError(f"{output}: these are the scores to correct; write to another file")
+    costs: list[Newest] = []
     with progress_bar(1.0) as update:
         done, rows = correct_file(
             source,
@@ -101,8 +106,11 @@ def correct(
             rescale=rescale,
             keep=keep.split(",") if keep else (),
             key=key,
+            cost=costs.append,
         )
     say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
+    for cost in costs:
+        say(f"rescaled the bank predicts {cost}")
 
 
 def read_order_option(text: str | None) -> list[int] | None:

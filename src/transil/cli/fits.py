@@ -11,6 +11,7 @@ import typer
 
 from transil.cli.banks import note_turned, print_open, print_records
 from transil.cli.correct import Groups
+from transil.cli.options import Strength, strengthened
 from transil.cli.output import note, print_json, print_table, progress_bar, read_schedule, say
 from transil.correction.bank_json import FORMAT, VERSION, open_to_json
 from transil.correction.fitting import Watch, fit, fit_any_schedule
@@ -207,6 +208,7 @@ def transfer_command(
     any_method: Annotated[
         bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
+    strength: Strength = None,
 ) -> None:
     """Join the references of some banks and choose how they are transferred to a target.
 
@@ -214,6 +216,7 @@ def transfer_command(
     upper bound over single references (a mean of several may exceed it), never a result. --schedule
     is for a bank of any schedule, or groups that are all larger or smaller than the bank's by one
     factor. --like is for a model in use: its scores are measured once, for this state and those before.
+    --strength is kept in the bank.
 
     \b
     Examples:
@@ -222,6 +225,7 @@ def transfer_command(
       transil transfer bank.json --how oracle --target runs/target -o bound.json
       transil transfer lwf-s10 --schedule 200/10 -o lwf-200.json
       transil transfer lucir-s10 --like scores.npy --state 7 -o mine.json
+      transil transfer lucir-s10 --strength 0.5 -o half.json
     """
     check_replaceable(output, FORMAT, VERSION)
     store = ScoreStore.open(target) if target else None
@@ -230,8 +234,11 @@ def transfer_command(
     result = transfer(
         loaded, how, reference=reference, target=store, split=split, same_method=not any_method
     )
+    result = strengthened(result, strength)
     if like is not None:
-        result = like_file(result, like, state)
+        result = like_file(
+            result, like, state, lambda cost: say(f"rescaled the bank predicts {cost}")
+        )
     elif state is not None:
         raise TransilError("--state goes with --like")
     result.save(output)

@@ -30,6 +30,7 @@ stdout = Console(**PLAIN)
 stderr = Console(stderr=True, **PLAIN)
 
 LONGEST = 2000  # characters of a message
+_warnings: list[str] = []  # not told yet
 # All that is not plainly printable without a look at it.
 _SPECIAL = re.compile(r"[^ -~]")
 
@@ -138,6 +139,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """One line on stderr, for what is not a result."""
+    tell_warnings()
     stderr.print(printable(text), soft_wrap=True)
 
 
@@ -146,6 +148,22 @@ def complain(kind: str, style: str, text: str) -> None:
     line = " ".join(printable(text).split())
     line = line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
     stderr.print(Text.assemble((f"{kind}:", style), f" {line}"), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Keep a warning until the next line on stderr, or the end: of what is refused, one line says it."""
+    _warnings.append(text)
+
+
+def tell_warnings() -> None:
+    """Tell those that were kept."""
+    while _warnings:
+        complain("warning", "yellow", _warnings.pop(0))
+
+
+def drop_warnings() -> None:
+    """Forget them: the command that they are of is refused."""
+    _warnings.clear()
 
 
 def percent(value: float, sign: bool = False) -> str:

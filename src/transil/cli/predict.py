@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
 from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
-from transil.cli.scores import AnyMethod, Rescale
 from transil.correction.shipped import bank_for
 from transil.errors import TransilError
 from transil.files import atomic_file, check_output
@@ -42,6 +42,7 @@ def predict(
     ] = None,
     any_method: AnyMethod = False,
     rescale: Rescale = False,
+    strength: Strength = None,
     top: Annotated[int, typer.Option(min=1, help="How many classes for each image.")] = 3,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -68,8 +69,7 @@ def predict(
     if as_json and as_csv:
         raise TransilError("give --json or --csv, not both")
     kind = _kind(as_json, as_csv, output)
-    if rescale and bank is None:
-        raise TransilError("--rescale goes with --bank")
+    check_goes_with_bank(bank is not None, rescale, strength)
     model = load_model(run, state, method=method, device=device)
     correction = None if bank is None else bank_for(bank, model.schedule)
     if correction is not None:
@@ -77,10 +77,13 @@ def predict(
             {}, model.schedule, method=model.method.name, dataset=str(run)
         )
         correction.check_store(named, same_method=not any_method)
+        correction = strengthened(correction, strength)
     files = list(_files(images))
     scores = _scores(model, files)
     if correction is not None:
-        scores = correction.correct(scores, model.state, rescale=rescale)
+        raw, scores = scores, correction.correct(scores, model.state, rescale=rescale)
+        if rescale and (cost := correction.newest(raw, model.state)) is not None:
+            note(f"rescaled the bank predicts {cost}")
     found = _best(files, scores, model.class_names, top)
     if kind == "json":
         text = json_text({"state": model.state, "method": model.method.name, "images": found})

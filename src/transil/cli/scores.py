@@ -11,6 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from transil.arrays import probabilities
+from transil.cli.options import (
+    AnyMethod,
+    Rescale,
+    Strength,
+    check_goes_with_bank,
+    strengthened,
+)
 from transil.cli.output import (
     note,
     percent,
@@ -22,8 +29,9 @@ from transil.cli.output import (
     say,
 )
 from transil.correction.bank import Bank
-from transil.correction.scales import measured_scales
+from transil.correction.scales import Newest, measured_scales
 from transil.correction.shipped import bank_for
+from transil.correction.strength import AS_FITTED
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.files import check_regular, check_replaceable
@@ -34,14 +42,6 @@ from transil.scores import FORMAT, MANIFEST, VERSION, ScoreStore
 
 LAYOUTS = ("dkt", "numpy")
 RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
-
-# Options of all commands that correct.
-AnyMethod = Annotated[
-    bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
-]
-Rescale = Annotated[
-    bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -147,6 +147,7 @@ def evaluate_command(
     ] = None,
     any_method: AnyMethod = False,
     rescale: Rescale = False,
+    strength: Strength = None,
 ) -> None:
     """Accuracy per state, averages and the accuracy matrix; raw, and corrected by a bank.
 
@@ -159,6 +160,7 @@ def evaluate_command(
       transil evaluate runs/lucir --bank lucir-s10.json --figure result.png
       transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
       transil evaluate runs/lucir --bank lucir-s10 --rescale
+      transil evaluate runs/lucir --bank lucir-s10 --strength 0.5
       transil evaluate runs/lucir --bank lucir-s10 --bank lucir-s10-bic
       transil evaluate runs/mine --bank lwf-t-any
       transil evaluate runs/lucir --bank lucir-s10@rescale --bank lucir-s10-authors
@@ -171,17 +173,23 @@ def evaluate_command(
     for name in wanted:
         if wanted.count(name) > 1:
             raise TransilError(f"--bank {name} is given twice")
-    if rescale and not wanted:
-        raise TransilError("--rescale goes with --bank")
+    check_goes_with_bank(bool(wanted), rescale, strength)
     banks = {
-        "./raw" if name == "raw" else name: bank_for(name.removesuffix(RESCALED), opened.schedule)
+        "./raw" if name == "raw" else name: strengthened(
+            bank_for(name.removesuffix(RESCALED), opened.schedule), strength
+        )
         for name in wanted
     }
+    costs: dict[str, Newest] = {}
     results = {"raw": evaluate(opened, split=split, topk=(topk,))}
     for name, one in banks.items():
         one.check_store(opened, same_method=not any_method)
         if rescale or name.endswith(RESCALED):
-            banks[name] = one = one.at_scale(measured_scales(opened, split))
+            last = results["raw"].states[-1].state
+            plain, banks[name] = one, one.at_scale(measured_scales(opened, split))
+            one = banks[name]
+            if (cost := plain.newest(opened.get(split, last).scores, last)) is not None:
+                costs[name] = cost
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # of states to come: told already
             results["corrected" if len(banks) == 1 else name] = evaluate(
@@ -216,6 +224,9 @@ def evaluate_command(
             _print_gains(won)
     else:
         _print(opened, next(iter(banks.values()), None), split, topk, results, won)
+    if not (as_json or as_csv):
+        for name, cost in costs.items():
+            say(f"{name}: rescaled it predicts {cost}, last state")
     if figure and not as_json and not as_csv:
         say(f"figure: {figure}")
 
@@ -281,7 +292,8 @@ def describe(bank: Bank, rescaled: bool = False) -> str:
     solver = f", {bank.solver}" if bank.solver else ""
     count = len(bank.references)
     how = f"{bank.transfer.how} of {count} references" if count > 1 else bank.references[0].name
-    return f"{bank.correction.name} ({how}{solver}{', rescaled' if rescaled else ''})"
+    strength = "" if bank.strength == AS_FITTED else f", strength {bank.strength:g}"
+    return f"{bank.correction.name} ({how}{solver}{', rescaled' if rescaled else ''}{strength})"
 
 
 def _title(store: ScoreStore, bank: Bank | None) -> str:
@@ -318,6 +330,7 @@ def _bank_facts(bank: Bank) -> dict[str, Any]:
         "transfer": bank.transfer.how,
         "references": [reference.name for reference in bank.references],
         "rescaled": bool(bank.provenance.get("rescaled")),
+        "strength": bank.strength,
     }
 
 

@@ -32,7 +32,10 @@ from transil.correction.parameters import Pairs
 from transil.errors import TransilError
 
 LINEAR = 0.1
-LARGEST = 1e6  # of a setting: a weight, or a coordinate of a centre
+NEAREST = 1e-9  # what is nearer than that is in the same place
+LARGEST = (
+    1e6  # of a setting: a weight, or a coordinate of a centre; of a moment in units of the scale
+)
 
 Feature = Callable[[Facts], Any]
 
@@ -45,6 +48,10 @@ def _moment(name: str) -> Feature:
         if moments is None or not facts.scale:
             raise TransilError("these facts hold no moments of scores")
         value: Float64Array = np.asarray(getattr(moments, name)) / facts.scale
+        if not (np.abs(value) < LARGEST).all():
+            raise TransilError(
+                f"state {facts.state}: the {name} of a group's scores is not of the size of scores"
+            )
         return value
 
     return read
@@ -100,8 +107,10 @@ class AdBiCAny(Correction):
     reach: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.weights, Mapping) or not self.weights:
+            raise TransilError(f"{self.name}: weights must be a number for each of some features")
         for name, weight in self.weights.items():
-            _numbers(weight, f"{self.name}, weight of '{name}'")
+            _number(weight, f"{self.name}, weight of '{name}'")
             if name not in FEATURES:
                 raise TransilError(
                     f"{self.name}: no feature '{name}'; there are: {', '.join(FEATURES)}"
@@ -115,6 +124,8 @@ class AdBiCAny(Correction):
             if residuals.shape != (len(centres), 2):
                 raise TransilError(f"{self.name}: two residuals for each centre are needed")
             object.__setattr__(self, "residuals", residuals)
+        if self.reach is not None and _number(self.reach, f"{self.name}, reach") < 0.0:
+            raise TransilError(f"{self.name}: reach must be 0 or more, not {self.reach}")
 
     def settings(self) -> dict[str, Any]:
         made: dict[str, Any] = {"weights": dict(self.weights), "centres": self.centres.tolist()}
@@ -152,7 +163,9 @@ class AdBiCAny(Correction):
         return Pairs(alpha, (facts.scale or 1.0) * beta)
 
     def unlike(self, facts: Facts) -> float:
-        return self.distance(facts) / self.reach if self.reach else 0.0
+        if self.reach is None or self.reach < NEAREST:
+            return 0.0
+        return self.distance(facts) / self.reach
 
     def distance(self, facts: Facts) -> float:
         """How far the group that is least like any of the references' lies from all of them."""
@@ -167,9 +180,20 @@ class AdBiCAny(Correction):
 def _numbers(values: Any, where: str) -> Float64Array:
     """As an array; an error where they are none."""
     try:
-        made = np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
     except (TypeError, ValueError):
         raise TransilError(f"{where}: expected numbers") from None
+    if given.dtype.kind not in "iuf":  # texts would be read as numbers, long whole ones are objects
+        raise TransilError(f"{where}: expected numbers")
+    made = given.astype(np.float64)
     if not (np.abs(made) < LARGEST).all():
         raise TransilError(f"{where}: NaN, infinite, or too large")
     return made
+
+
+def _number(value: Any, where: str) -> float:
+    """One of them."""
+    made = _numbers(value, where)
+    if made.ndim:
+        raise TransilError(f"{where}: expected one number")
+    return float(made)

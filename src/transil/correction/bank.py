@@ -30,20 +30,14 @@ from transil.arrays import (
 )
 from transil.correction.affine import correct_groups
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
+from transil.correction.comparing import brought_to, compared, newest_of
 from transil.correction.facts import Facts
 from transil.correction.layers import Correction, told
 from transil.correction.parameters import Pairs, Parameters
 from transil.correction.rules import RULES
-from transil.correction.scales import (
-    ALIKE,
-    Comparison,
-    Distance,
-    Mismatch,
-    measured_rows,
-    score_scale,
-    some_rows,
-)
+from transil.correction.scales import Comparison, Newest
 from transil.correction.solvers import FitRecord
+from transil.correction.strength import AS_FITTED, at_strength, read_strength
 from transil.errors import TransilError
 from transil.files import read_json, write_json
 from transil.schedule import Schedule, ScheduleLike
@@ -82,7 +76,10 @@ class Transfer:
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """Fitted pairs of one method, schedule, correction and solver, for one or more references."""
+    """Fitted pairs of one method, schedule, correction and solver, for one or more references.
+
+    `strength`: a factor on (alpha - 1, beta) of what is applied, 1 as fitted (see `at_strength`).
+    """
 
     correction: Correction
     schedule: Schedule
@@ -94,6 +91,7 @@ class Bank:
     transfer: Transfer = field(default_factory=Transfer)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[int, Facts] = field(default_factory=dict)  # by state, where scores were measured
+    strength: float = AS_FITTED
 
     def __post_init__(self) -> None:
         if not self.references:
@@ -108,11 +106,13 @@ class Bank:
         for reference in self.references:
             self._check_reference(reference, counts)
         self._check_transfer()
+        object.__setattr__(self, "strength", read_strength(self.strength))
 
     def __repr__(self) -> str:
         names = self.names()
         what = " ".join(filter(None, (self.method, self.correction.name, self.solver)))
-        return f"Bank({what}: {self.schedule}; {self.transfer.how} of {names})"
+        how = "" if self.strength == AS_FITTED else f"; strength {self.strength:g}"
+        return f"Bank({what}: {self.schedule}; {self.transfer.how} of {names}{how})"
 
     # -- using it -----------------------------------------------------------------------------
 
@@ -123,6 +123,7 @@ class Bank:
         *,
         order: OrderLike | None = None,
         rescale: bool = False,
+        strength: float | None = None,
         quiet: bool = False,
     ) -> Scores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
@@ -131,7 +132,8 @@ class Bank:
         the classes seen so far in the order in which they were learned; where they stand otherwise,
         `order[i]` is the column (from 0) of the i-th class learned, and columns stay where they are.
         With `rescale` the bank is first brought to the scale of these scores (see `at_scale`), which
-        takes no labels. `quiet` says nothing of their size: for those who ask `mismatch`.
+        takes no labels. `strength` is that of `at_strength`; without it, the bank's own. `quiet` says
+        nothing of their size: for those who ask `mismatch`.
         """
         check_scores(scores)
         places = None if order is None else read_order(order, scores.shape[-1])
@@ -141,9 +143,10 @@ class Bank:
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
-        bank, found = self.ready(learned, state), None
+        chosen = self if strength is None else self.at_strength(strength)
+        bank, found = chosen.ready(learned, state), None
         if rescale:
-            bank, found = self._brought_to(learned, state)
+            bank, found = brought_to(chosen, learned, state)
         elif not quiet:
             found = bank.mismatch(learned, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
@@ -192,7 +195,8 @@ class Bank:
             return Pairs.identity(1)
         if state not in self._known:
             facts = self.facts.get(state, Facts(self.schedule, state))
-            self._known[state] = self.correction.applied(self._history(state), facts)
+            fitted = self.correction.applied(self._history(state), facts)
+            self._known[state] = at_strength(fitted, self.strength)
         known = self._known[state]
         return Pairs(known.alpha, known.beta)  # a copy: the caller may change it
 
@@ -205,6 +209,11 @@ class Bank:
         """What is applied in the states asked for so far: a model in use asks for each image."""
         return {}
 
+    @cached_property
+    def _strengths(self) -> dict[float, Bank]:
+        """The same bank at the strengths asked for so far, for the same reason."""
+        return {}
+
     def uncertainty(self, state: int) -> Pairs | None:
         """By how much the pairs of each group of a state are uncertain: their standard deviation.
 
@@ -214,9 +223,11 @@ class Bank:
         if not self.knows(state):
             return None
         known = self.correction.uncertainty(self.facts.get(state, Facts(self.schedule, state)))
-        used = self._used(state) if state > 1 else []
-        if known is not None or len(used) < 2:
-            return known
+        used = self.used(state) if state > 1 else []
+        if known is not None:
+            return Pairs(self.strength * known.alpha, self.strength * known.beta)
+        if len(used) < 2:
+            return None
         each = np.stack([self.alone(one.name).applied(state).vector for one in used])
         return Pairs(*np.split(each.std(axis=0, ddof=1), 2))
 
@@ -273,6 +284,18 @@ class Bank:
         provenance = {"fitted_sizes": list(own), **self.provenance}  # the first ones, if again
         return replace(self, schedule=Schedule.from_sizes(sizes), provenance=provenance)
 
+    def at_strength(self, strength: float) -> Bank:
+        """The same bank with (1 + strength * (alpha - 1), strength * beta) for every group.
+
+        1 is as fitted, whatever the bank has now, 0 corrects nothing, 2 is the most.
+        """
+        strength = read_strength(strength)
+        if strength == self.strength:
+            return self
+        if strength not in self._strengths:
+            self._strengths[strength] = replace(self, strength=strength)
+        return self._strengths[strength]
+
     def at_scale(self, scales: Mapping[int, float]) -> Bank:
         """The same correction for scores that spread as `scales` says, by state (`score_scale`).
 
@@ -292,7 +315,7 @@ class Bank:
                 f"state {min(lack)}, too, or use Bank.like"
             )
         references = []
-        for reference in self._used():
+        for reference in self.used():
             pairs, known = dict(reference.pairs), dict(reference.scale)
             for state, scale in scales.items():
                 self.schedule.check_state(state)
@@ -324,7 +347,7 @@ class Bank:
         """
         check_scores(scores)
         self.schedule.check_columns(scores.shape[-1], state)
-        bank, found = self._brought_to(scores, state)
+        bank, found = brought_to(self, scores, state)
         self._tell(found)
         return bank
 
@@ -332,33 +355,15 @@ class Bank:
         """The bank itself, or measured on these scores where its correction needs that."""
         if not self.correction.measured or state in self.facts:
             return self
-        return self._brought_to(scores, state)[0]
+        return brought_to(self, scores, state)[0]
 
     def alone(self, name: str) -> Bank:
         """A bank that applies the parameters of one reference."""
         return replace(self, transfer=Transfer("single", self.reference(name).name))
 
-    def _distance(self, facts: Facts) -> Distance:
-        return Distance(facts.state, self.correction.unlike(facts), self._words())
-
-    def _brought_to(self, scores: Any, state: int) -> tuple[Bank, Comparison | None]:
-        """The bank at the scale of these scores, and how that compares with its own."""
-        if state == 1:
-            return self, None
-        rows, known = measured_rows(scores), self._scales(state)
-        if self.correction.measured:
-            facts = Facts.of(rows, self.schedule, state)
-            return replace(self, facts={**self.facts, state: facts}), self._distance(facts)
-        scale = score_scale(rows)
-        ratio = scale / median(known) if known else 1.0
-        earlier = {s: self.scale(s) for s in range(2, state)}  # `bic-all` applies their pairs
-        scales = {s: x * ratio for s, x in earlier.items() if x}
-        bank = self.at_scale({**scales, state: scale})
-        return bank, Mismatch(state, ratio, _usual(known), bank=self._words(), rescaled=True)
-
     def _history(self, state: int) -> Mapping[int, Parameters]:
         """The transferred parameters of the state, and of those before it where they stay in use."""
-        rule, used = RULES.find(self.transfer.how), self._used(state)
+        rule, used = RULES.find(self.transfer.how), self.used(state)
         first = 2 if self.correction.lasting else state
         return {s: rule([r.pairs[s] for r in used]) for s in range(first, state + 1)}
 
@@ -392,14 +397,14 @@ class Bank:
 
     def scale(self, state: int) -> float | None:
         """The median over references in use of the spread of their scores, where it is known."""
-        known = self._scales(state)
+        known = self.scales(state)
         return median(known) if known else None
 
-    def _scales(self, state: int) -> list[float]:
+    def scales(self, state: int) -> list[float]:
         """What is known of the spread of the scores of the references in use."""
-        return [r.scale[state] for r in self._used(state) if r.scale.get(state)]
+        return [r.scale[state] for r in self.used(state) if r.scale.get(state)]
 
-    def _used(self, state: int | None = None) -> list[Reference]:
+    def used(self, state: int | None = None) -> list[Reference]:
         """The references whose pairs are applied in a state, or in some state."""
         if self.transfer.reference is not None:
             return [self.reference(self.transfer.reference)]
@@ -425,30 +430,15 @@ class Bank:
         It looks at some rows. None where it cannot tell: in state 1, with fewer than 64 rows, on a
         GPU or in code that torch compiles, and where the bank does not know its references' scale.
         """
-        if state in self.facts:
-            return self._distance(self.facts[state])
-        rows = some_rows(scores) if state > 1 else None
-        if rows is not None and self.correction.measured:
-            return self._distance(Facts.of(rows, self.schedule, state))
-        if rows is None or not (scales := self._scales(state)):
-            return None
-        with np.errstate(invalid="ignore"):  # scores that are not finite are not judged here
-            ratio = score_scale(rows) / median(scales)
-        if not (math.isfinite(ratio) and ratio > 0):
-            return None
-        found = Mismatch(state, ratio, _usual(scales), bank=self._words())
-        if not found.off:
-            return found
-        pairs = self.applied(state)
-        # As `like` does, but for what references differ in scale among themselves.
-        rescaled = Pairs(pairs.alpha, ratio * pairs.beta)
-        one, other = (self.apply(p, rows, state).argmax(axis=1) for p in (pairs, rescaled))
-        rescales = self.correction.rescales
-        return replace(
-            found,
-            changed=float((one != other).mean()),
-            rescales=rescales and all(reference.scale.get(state) for reference in self._used()),
-        )
+        return compared(self, scores, state)
+
+    def newest(self, scores: Any, state: int) -> Newest | None:
+        """What bringing the bank to these scores (..., columns) does to the newest group.
+
+        It looks at no labels, and of many rows at some. None where that is nothing or cannot be told:
+        in state 1, with fewer than 64 rows, and for a correction that looks at the scores anyway.
+        """
+        return newest_of(self, scores, state)
 
     def check_scale(self, scores: Any, state: int) -> None:
         """Warn where the scores (..., columns) are of another size than those of the references."""
@@ -468,7 +458,8 @@ class Bank:
         """The warnings that this bank has given."""
         return set()
 
-    def _words(self) -> str:
+    def words(self) -> str:
+        """What it is, for a message."""
         made_from = self.provenance.get("made_from")
         of = f"{made_from} " if isinstance(made_from, str) else ""
         return f"{of}bank ({', '.join(filter(None, (self.correction.name, self.solver)))})"
@@ -534,8 +525,3 @@ def in_file(path: str | os.PathLike[str], read: Callable[[Any], Read]) -> Read:
         return read(data)
     except TransilError as error:
         raise TransilError(f"{path}: {error}") from None
-
-
-def _usual(scales: Sequence[float]) -> float:
-    """By which factor the scores of models trained alike may differ, by the references' scales."""
-    return max(ALIKE, max(scales) / min(scales)) if scales else ALIKE

@@ -13,10 +13,11 @@ import numpy as np
 from transil.correction.bank import Bank, Reference, Transfer
 from transil.correction.facts import Facts, Moments
 from transil.correction.layers import Correction, told
-from transil.correction.open_bank import OpenBank, Seen
+from transil.correction.open_bank import MOST_STATES, OpenBank, Seen
 from transil.correction.parameters import Pairs, Parameters
 from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
+from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
 from transil.schedule import Schedule
 
@@ -24,6 +25,8 @@ ANY = "any"  # in place of a schedule
 ALL = "all"  # in place of a state: the parameters of all of them
 FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
 LARGEST = 1e100  # of any number: its square is still one, too
+MOST_SEEN = 1e9  # of states, of classes, of a group's size over the mean
+MOST_SCALE = 1e38  # larger scores are no numbers in single precision
 
 
 def bank_to_json(bank: Bank) -> dict[str, Any]:
@@ -45,6 +48,7 @@ def bank_to_json(bank: Bank) -> dict[str, Any]:
         "settings": dict(bank.settings),
         "score_kind": bank.score_kind,
         "transfer": transfer,
+        **({} if bank.strength == AS_FITTED else {"strength": bank.strength}),
         "references": [_reference_to_json(r) for r in bank.references],
         "provenance": dict(bank.provenance),
         **({"facts": measured} if measured else {}),
@@ -83,7 +87,7 @@ def _open_bank(top: _Object) -> OpenBank:
     limits = {}
     for field in fields(Seen):
         limits[field.name] = seen.numbers(field.name)
-        if len(limits[field.name]) != 2 or not 0 < limits[field.name][0] <= limits[field.name][1]:
+        if len(limits[field.name]) != 2 or not _are_limits(*limits[field.name]):
             raise seen.wrong(field.name, "a smallest and a largest number above 0")
     names = top.texts("references")
     if not names:
@@ -102,10 +106,9 @@ def _open_bank(top: _Object) -> OpenBank:
         method=top.text_or_none("method"),
         methods=tuple(top.texts("methods")) if "methods" in top.data else (),
         solver=top.text_or_none("solver"),
-        settings=top.object("settings").data,
+        **_settings(top),
         score_kind=top.text("score_kind"),
         expected=top.text_or_none("expected"),
-        provenance=top.object("provenance").data,
     )
 
 
@@ -144,15 +147,6 @@ def bank_from_json(data: Any) -> Bank:
             "load_bank(..., schedule=[12, 5, 5, 8]))"
         )
     transfer = top.object("transfer")
-    settings, provenance = top.object("settings"), top.object("provenance")
-    if "penalty" in settings.data:
-        penalty = settings.object("penalty")
-        for name in penalty.data:
-            penalty.number(name)
-    if "versions" in provenance.data:
-        provenance.object("versions")
-    if "datasets" in provenance.data:
-        provenance.list("datasets")
     schedule = Schedule.from_json(top.object("schedule").data)
     return Bank(
         correction=_correction(top),
@@ -163,16 +157,30 @@ def bank_from_json(data: Any) -> Bank:
         ),
         method=top.text_or_none("method"),
         solver=top.text_or_none("solver"),
-        settings=settings.data,
+        **_settings(top),
         score_kind=top.text("score_kind"),
         transfer=Transfer(
             transfer.text("how"),  # Bank checks it
             transfer.text("reference") if "reference" in transfer.data else None,
             _choice(transfer.object("choice")) if "choice" in transfer.data else {},
         ),
-        provenance=provenance.data,
         facts=_facts(top.object("facts"), schedule) if "facts" in top.data else {},
+        strength=top.number("strength") if "strength" in top.data else AS_FITTED,
     )
+
+
+def _settings(top: _Object) -> dict[str, Any]:
+    """The `settings` and the `provenance`, of which only what is looked at is checked."""
+    settings, provenance = top.object("settings"), top.object("provenance")
+    if "penalty" in settings.data:
+        penalty = settings.object("penalty")
+        for name in penalty.data:
+            penalty.number(name)
+    if "versions" in provenance.data:
+        provenance.object("versions")
+    if "datasets" in provenance.data:
+        provenance.list("datasets")
+    return {"settings": settings.data, "provenance": provenance.data}
 
 
 class _Object:
@@ -256,6 +264,8 @@ def _reference_from_json(data: _Object, last: int) -> Reference:
     pairs: dict[int, Parameters] = {}
     records, scale = {}, {}
     if list(given.data) == [ALL]:
+        if last > MOST_STATES:  # a short file could name any number
+            raise TransilError(f"bank: {last} states; one set of parameters is for {MOST_STATES}")
         pairs = dict.fromkeys(range(2, last + 1), _parameters(given.object(ALL)))
         return Reference(name, pairs, source=data.text_or_none("source"))
     for key, item in given.data.items():
@@ -319,6 +329,8 @@ def _facts(data: _Object, schedule: Schedule) -> dict[int, Facts]:
         if any(len(vector) != state for vector in values):
             raise TransilError(f"{entry.where}: expected {state} numbers for each of its groups")
         moments = Moments(*(np.array(vector) for vector in values))
+        if not 0.0 < entry.number("score_scale") < MOST_SCALE:
+            raise entry.wrong("score_scale", "a number above 0 that scores can have")
         found[state] = Facts(schedule, state, entry.number("score_scale"), moments)
     return found
 
@@ -331,6 +343,10 @@ def _state(key: str, where: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,7}", key):
         raise TransilError(f"{where}: '{key[:20]}' is not the number of a state")
     return int(key)
+
+
+def _are_limits(least: float, most: float) -> bool:
+    return 1.0 / MOST_SEEN < least <= most < MOST_SEEN
 
 
 def _is_number(value: Any) -> bool:

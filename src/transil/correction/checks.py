@@ -10,6 +10,7 @@ import numpy as np
 from transil.arrays import check_finite, check_scores, to_numpy
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, read_order, reordered
+from transil.correction.comparing import brought_to
 from transil.correction.scales import FEWEST_ROWS, MOST_ROWS, Comparison, Distance
 from transil.correction.shipped import ShippedBank, shipped_banks
 from transil.errors import TransilError
@@ -28,7 +29,8 @@ class BankCheck:
     schedule looks at; None where that is not known. `changed`: predictions that the correction
     changes. `newest_before` and `newest_after`: predictions of the newest group, raw and corrected;
     `newest_fair`: its share of the classes, which is what they should be where classes come equally
-    often.
+    often. Where the bank was rescaled all of these are about that, and `newest_as_is` is what
+    `newest_after` would be without; else it is None.
     """
 
     state: int
@@ -38,6 +40,7 @@ class BankCheck:
     newest_before: float
     newest_after: float
     newest_fair: float
+    newest_as_is: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -56,6 +59,9 @@ class BankCheck:
             return "likely another method or loss" if self.size.matters else "scores as fitted"
         if self.size.unlike:
             return "likely another method or loss"
+        if self.size.rescaled and self.size.off:
+            served = self.size.rescales
+            return "other size, rescaled" if served else "other size: rescaling does not serve it"
         if self.size.matters:
             return "other size: rescale" if self.size.rescales else "other size: fit another bank"
         return "other size, hardly matters" if self.size.off else "size as fitted"
@@ -71,7 +77,8 @@ def check_bank(
 ) -> BankCheck:
     """Compare raw scores (..., columns) of a state with what a bank was fitted on; no labels needed.
 
-    `order` and `rescale` are those of `Bank.correct`. Of many rows some from all over are taken.
+    `order` and `rescale` are those of `Bank.correct`: with `rescale` the rescaled bank is judged. Of
+    many rows some from all over are taken.
     """
     check_scores(scores)
     schedule, columns = bank.schedule, scores.shape[-1]
@@ -86,17 +93,21 @@ def check_bank(
     check_finite(rows, "scores")
     if order is not None:
         rows = reordered(rows, read_order(order, columns))
-    corrected = bank.correct(rows, state, rescale=rescale, quiet=True)
-    before, after = (x.argmax(axis=1) for x in (rows, corrected))
-    newest = schedule.group_columns(state).start
+    judged, size = brought_to(bank, rows, state) if rescale else (bank, bank.mismatch(rows, state))
+    ways = {"after": judged, "as is": bank} if judged is not bank else {"after": bank}
+    made = {way: x.correct(rows, state, quiet=True) for way, x in ways.items()}
+    predicted = {way: x.argmax(axis=1) for way, x in {"before": rows, **made}.items()}
+    first = schedule.group_columns(state).start
+    newest = {way: float(np.mean(x >= first)) for way, x in predicted.items()}
     return BankCheck(
         state=state,
         rows=len(rows),
-        size=bank.mismatch(rows, state),
-        changed=float(np.mean(before != after)),
-        newest_before=float(np.mean(before >= newest)),
-        newest_after=float(np.mean(after >= newest)),
+        size=size,
+        changed=float(np.mean(predicted["before"] != predicted["after"])),
+        newest_before=newest["before"],
+        newest_after=newest["after"],
         newest_fair=schedule.sizes[state - 1] / columns,
+        newest_as_is=newest.get("as is"),
     )
 
 

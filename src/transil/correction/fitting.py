@@ -16,6 +16,7 @@ from transil.correction.layers import AdBiCCentred, Correction
 from transil.correction.objective import Problem
 from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Parameters
+from transil.correction.predicted import refuse_predictions
 from transil.correction.registry import get_correction, get_solver
 from transil.correction.scales import score_scale
 from transil.correction.solvers import Fit, Solver, no_progress
@@ -216,6 +217,7 @@ def _problem(
             "is fitted on images of all classes seen so far, which a reference has "
             "(transil train --role reference) and a target has not"
         )
+    refuse_predictions(data.scores, data.columns, where)
     return Problem(data.scores, data.columns, schedule, state, correction)
 
 

@@ -31,7 +31,9 @@ register_correction: Callable[[type[Correction]], type[Correction]] = CORRECTION
 register_solver: Callable[[type[Solver]], type[Solver]] = SOLVERS.register
 
 
-def get_correction(correction: str | Correction | type[Correction], **settings: Any) -> Correction:
+def get_correction(
+    correction: str | Correction | type[Correction], /, **settings: Any
+) -> Correction:
     """A correction by name, with settings where it has any, or the one given."""
     if isinstance(correction, str):
         correction = CORRECTIONS.find(correction)

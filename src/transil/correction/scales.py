@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,14 +36,29 @@ SCALE_ROWS = 1024
 FEWEST_ROWS, MOST_ROWS = 64, 20_000
 
 
+class Newest(NamedTuple):
+    """Shares of scores predicted as newest group: raw, corrected, and corrected after rescaling."""
+
+    raw: float
+    corrected: float
+    rescaled: float
+
+    def __str__(self) -> str:
+        """After 'predicts'."""
+        return (
+            f"the newest group for {self.rescaled:.0%} of rows instead of {self.corrected:.0%} "
+            f"(raw: {self.raw:.0%})"
+        )
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """How scores of a state compare with those a bank was fitted on.
 
     `ratio`: how many times as far they spread; `usual`: by which factor models trained alike may
     differ. Where it is more, `changed` is the share of them that the bank, brought to their size,
-    would predict otherwise; `bank`: which one; `rescales`: whether that is of use; `rescaled`:
-    whether it was done.
+    would predict otherwise, and `newest` what that does to the newest group; `bank`: which one;
+    `rescales`: whether that is of use; `rescaled`: whether it was done.
     """
 
     state: int
@@ -53,6 +68,7 @@ class Mismatch:
     bank: str = "bank"
     rescales: bool = True
     rescaled: bool = False
+    newest: Newest | None = None
 
     @property
     def factor(self) -> float:
@@ -103,9 +119,15 @@ class Mismatch:
                 "not hold, rescaled or not"
             )
         if self.rescaled:
+            if self.newest is not None:
+                yield f"rescaled it predicts {self.newest}"
             yield "if method and loss are the bank's, ignore this (transil bank check tells more)"
             return
-        yield f"brought to their size it would predict {self.changed:.0%} of them otherwise"
+        told = self.rescales and self.newest is not None  # what is recommended says its cost
+        yield (
+            f"brought to their size it would predict {self.changed:.0%} of them otherwise"
+            + (f", and {self.newest}" if told else "")
+        )
         if self.apart:
             yield "it holds for raw scores of the same method (logits, not probabilities)"
         only = "only " if self.unlike else ""

@@ -81,6 +81,7 @@ def _facts(bank: Bank) -> dict[str, Any]:
         "solver": bank.solver,
         "settings": bank.settings,
         "score kind": bank.score_kind,
+        "strength": bank.strength,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from transil.arrays import FloatArray, check_finite, check_scores, is_torch, to_
 from transil.correction.affine import BLOCK
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
-from transil.correction.scales import some_rows
+from transil.correction.scales import Newest, measured_rows, some_rows
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
@@ -38,6 +38,7 @@ def correct_file(
     rescale: bool = False,
     keep: Sequence[str] = (),
     key: str | None = None,
+    cost: Callable[[Newest], None] | None = None,
 ) -> tuple[int, int]:
     """Correct a file of scores (rows, columns) into another; returns (state, rows).
 
@@ -45,7 +46,7 @@ def correct_file(
     torch files are read with the safe loader. Of several arrays in a file, `key` names the scores.
     In tables all columns of numbers are scores, but for those that `keep` names, or one column of
     lists is, which `key` names. The ending of `target` says what is written. `order` and `rescale`
-    are those of `Bank.correct`.
+    are those of `Bank.correct`; `cost` is given what rescaling did to the newest group.
     """
     source, target = Path(source), Path(target)
     if source.suffix not in (*ARRAYS, *TABLES):
@@ -56,7 +57,7 @@ def correct_file(
     kinds = TABLES if source.suffix in TABLES else WRITTEN
     if target.suffix not in kinds:
         raise TransilError(f"{target}: scores of {source} are written as {', '.join(kinds)}")
-    how = _How(bank, state, order, rescale)
+    how = _How(bank, state, order, rescale, cost)
     if source.suffix in TABLES:
         return _correct_table(source, target, how, keep, key)
     if keep:
@@ -70,6 +71,7 @@ def correct_file(
         _write_npy(source, target, scores, how, progress)
     else:
         _save_tensor(source, target, scores, how)
+    how.tell_cost(scores)
     return how.known_state, len(scores)
 
 
@@ -81,6 +83,7 @@ class _How:
     state: int | None
     order: OrderLike | None = None
     rescale: bool = False
+    cost: Callable[[Newest], None] | None = None
 
     def of(self, scores: Any, source: Path) -> _How:
         """The same, with the state of these scores (rows, columns); an error where they are none."""
@@ -106,14 +109,29 @@ class _How:
     def correct(self, scores: Any) -> Any:
         return self.bank.correct(scores, self.state, order=self.order, rescale=self.rescale)
 
+    def tell_cost(self, scores: Any) -> None:
+        if not self.rescale or self.cost is None or self.state == 1:
+            return
+        rows = reordered(measured_rows(scores), self.places(scores))
+        found = self.bank.newest(rows, self.known_state)
+        if found is not None:
+            self.cost(found)
 
-def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = None) -> Bank:
+
+def like_file(
+    bank: Bank,
+    source: str | os.PathLike[str],
+    state: int | None = None,
+    cost: Callable[[Newest], None] | None = None,
+) -> Bank:
     """The bank at the scale of the scores (rows, columns) of a file of arrays, without labels."""
     source = Path(source)
     scores = read_scores(source)
-    how = _How(bank, state).of(scores, source)
+    how = _How(bank, state, rescale=True, cost=cost).of(scores, source)
     bank.check_kind(scores, str(source))
-    return _like(how, scores, source)
+    brought = _like(how, scores, source)
+    how.tell_cost(scores)
+    return brought
 
 
 def read_scores(source: str | os.PathLike[str], key: str | None = None) -> FloatArray:
@@ -130,7 +148,8 @@ def _as_array(scores: Any, source: str | os.PathLike[str]) -> FloatArray:
 
 def _like(how: _How, scores: FloatArray, source: Path) -> Bank:
     try:
-        return how.bank.like(scores, how.known_state)
+        rows = reordered(measured_rows(scores), how.places(scores))
+        return how.bank.like(rows, how.known_state)
     except TransilError as error:
         raise TransilError(f"{source}: {error}") from None
 
@@ -151,6 +170,7 @@ def _correct_table(
         raise TransilError(f"{source}: {error}") from None
     check_finite(corrected, f"{target}, corrected to {corrected.dtype}")
     write_table(target, table.with_scores(corrected))
+    how.tell_cost(scores)
     return how.known_state, len(scores)
 
 

@@ -1,0 +1,18 @@
+"""Files that the commands on banks for any schedule read, spoiled."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.cases import ANY, cases_of, right
+from fuzz.conftest import Bench
+from fuzz.sizes import EACH_FILE, PARTS
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_spoiled_files(part: int, bench: Bench) -> None:
+    bench.hold(list(cases_of(ANY, EACH_FILE))[part::PARTS])
+
+
+def test_the_same_files_unspoiled(bench: Bench) -> None:
+    bench.hold(right(ANY))

@@ -1,0 +1,54 @@
+"""The tables of the page about any schedule are those of the committed numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from transil.errors import TransilError
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/any-schedule.md"
+RESULTS = ROOT / "results/any-schedule"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("any_tables", ROOT / "tools/any_tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_the_tables_are_those_of_the_numbers(tool: ModuleType) -> None:
+    text = PAGE.read_text()
+    assert tool.written(text, RESULTS) == text, "write them again: python tools/any_tables.py"
+
+
+def test_a_number_that_was_changed_by_hand_is_found(tool: ModuleType) -> None:
+    text = PAGE.read_text()
+    before, after = text.split("## Every model")
+    changed = before + "## Every model" + after.replace("(+", "(+1", 1)
+    assert changed != text
+    assert tool.written(changed, RESULTS) == text
+
+
+def test_a_page_without_a_table_is_told(tool: ModuleType) -> None:
+    with pytest.raises(TransilError, match="no table under '## How well it holds'"):
+        tool.written("# Any schedule\n", RESULTS)
+
+
+def test_the_command_writes_them(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("".join(f"## {heading}\n\n| x |\n| --- |\n\n" for heading in tool.TABLES))
+    monkeypatch.setattr(sys, "argv", ["any_tables.py", str(RESULTS), str(page)])
+    assert tool.main() == 0
+    assert tool.summary(tool.read_json(RESULTS / "judged.json")) in page.read_text()

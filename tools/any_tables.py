@@ -1,0 +1,159 @@
+"""Write the tables of docs/any-schedule.md from the numbers that are committed.
+
+    python tools/any_tables.py results/any-schedule docs/any-schedule.md
+
+Each table stands under a heading of the page; `forms.json` and `judged.json` hold its numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transil.errors import TransilError
+from transil.files import atomic_file, read_json
+
+Rows = Sequence[Mapping[str, Any]]
+METHODS = ("lwf", "lwf-t", "lwf-all", "lucir", "ft+", "siw", "ft")
+LOSS = 0.003  # of accuracy
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def forms(data: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which form of the function keeps how much: of all runs together, and of the worst one."""
+    rows = [
+        [name, *(f"{of[m]['kept']:.3f} ({of[m]['worst']:.2f})" for m in METHODS)]
+        for name, of in data.items()
+    ]
+    return table(["form", *(f"`{m}`" for m in METHODS)], rows)
+
+
+def summary(judged: Mapping[str, Any]) -> str:
+    """By method and kind of schedule: means over models, the share of the bound's gain, and losses."""
+    lines = []
+    for method in (*METHODS, None):
+        for equal in (True, False):
+            rows = [
+                row
+                for row in judged["rows"]
+                if method in (None, row["method"]) and is_equal(row) == equal
+            ]
+            if not rows:
+                continue
+            name = "all" if method is None else f"`{method}`"
+            raw, *others = (mean(rows, key) for key in ("raw", "any", "same", "bound", "generic"))
+            lost = [row for row in rows if row["any"] < row["raw"] - LOSS]
+            least = min(row["any"] - row["raw"] for row in rows)
+            lines.append(
+                [name, "equal" if equal else "unequal", str(len(rows)), percent(raw)]
+                + [percent(value) for value in others]
+                + [kept(rows), f"{100 * least:+.1f}", str(len(lost))]
+            )  # fmt: skip
+    head = ["method", "groups", "models", "raw", "any schedule", "same schedule", "bound", "generic",
+            "share of the bound's gain", "worst gain", "losses"]  # fmt: skip
+    return table(head, lines)
+
+
+def kept(rows: Rows) -> str:
+    """The share of the bound's gain that the bank for any schedule has, over all models together."""
+    mine, best = (
+        sum(row[name] - row["raw"] for row in rows) for name in ("any", "bound")
+    )  # points of all models: a ratio of each would hang on the smallest gains
+    return f"{mine / best:.0%}" if best > 0.001 * len(rows) else "nothing to gain"
+
+
+def models(judged: Mapping[str, Any]) -> str:
+    """Every model that was judged."""
+    order = {method: number for number, method in enumerate(METHODS)}
+    lines = [
+        [f"`{row['method']}`", sizes(row["sizes"]), percent(row["raw"])]
+        + [interval(row, name) for name in ("any", "same", "bound", "generic")]
+        + [f"{row['unlike_any']:.1f} ({row['warns_any']})"]
+        + [f"{row['unlike_generic']:.1f} ({row['warns_generic']})"]
+        for row in sorted(judged["rows"], key=lambda row: (order[row["method"]], row["schedule"]))
+    ]
+    head = ["method", "groups", "raw", "any schedule", "same schedule", "bound", "generic",
+            "unlike", "unlike, generic"]  # fmt: skip
+    return table(head, lines)
+
+
+def interval(row: Mapping[str, Any], name: str) -> str:
+    """An accuracy with the interval of its gain."""
+    _, low, high = row[f"gain_{name}"]
+    return f"{percent(row[name])} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def sizes(groups: Sequence[int]) -> str:
+    """20 x 5, or each."""
+    if len(set(groups)) == 1:
+        return f"{len(groups)} x {groups[0]}"
+    if len(set(groups[1:])) == 1 and len(groups) > 3:
+        return f"{groups[0]}, {len(groups) - 1} x {groups[1]}"
+    return ", ".join(map(str, groups))
+
+
+def is_equal(row: Mapping[str, Any]) -> bool:
+    """Whether all groups have one size."""
+    return len(set(row["sizes"])) == 1
+
+
+def mean(rows: Rows, key: str) -> float:
+    """Of one number over models."""
+    return float(np.mean([row[key] for row in rows]))
+
+
+def percent(share: float) -> str:
+    """Without the sign."""
+    return f"{100 * share:.1f}"
+
+
+# By heading of the page: the file, and what makes the table of it.
+TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "How well it holds": ("judged.json", summary),
+    "Forms that were tried": ("forms.json", forms),
+    "Every model": ("judged.json", models),
+}
+
+
+def written(page: str, folder: Path) -> str:
+    """The page with the first table under each of the headings as the numbers say."""
+    for heading, (name, made_of) in TABLES.items():
+        found = re.search(rf"^## {heading}\n.*?((?:^\|[^\n]*\n)+)", page, re.M | re.S)
+        if found is None:
+            raise TransilError(f"no table under '## {heading}'")
+        made = made_of(read_json(folder / name)) + "\n"
+        page = page[: found.start(1)] + made + page[found.end(1) :]
+    return page
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="forms.json and judged.json are there")
+    parser.add_argument("page", type=Path)
+    options = parser.parse_args()
+    try:
+        text = written(options.page.read_text(), options.folder)
+    except TransilError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    with atomic_file(options.page) as file:
+        file.write(text.encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
