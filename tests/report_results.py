@@ -6,6 +6,7 @@ import numpy as np
 
 from transil.experiment.results import (
     Ablation,
+    Adapted,
     Cell,
     Detail,
     Failure,
@@ -114,8 +115,33 @@ def _detail(
     )  # fmt: skip
 
 
+WAYS = {
+    ("raw", "raw"): 0.0,
+    ("control", "shift"): 0.5,
+    ("bank", "bank"): 1.0,
+    ("prior", "none+ledger"): 2.0,
+    ("prior", "uniform"): 1.5,
+    ("prior", "known"): 3.0,
+    ("bound", "oracle"): 1.1,
+}
+
+
+def _traffic(results: Results, setting: Setting, solver: str, raw: float) -> None:
+    base, more = GAIN.get(setting.method, 0.01), setting.states - 1
+    for tail in (1.0, 100.0):
+        for (kind, name), times in WAYS.items():
+            gain = base * times * (0.2 if (name, tail) == ("uniform", 100.0) else 1.0)
+            over_raw, over_bank = ([x, x - 0.004, x + 0.004] for x in (gain, gain - base))
+            results.traffic.append(
+                Adapted(setting, tail, 0, "adbic", solver, kind, name, [400] * more, [],
+                        [raw + gain] * more, raw + gain, raw + gain - 0.01, raw + gain + 0.01,
+                        over_raw, over_bank, [])
+            )  # fmt: skip
+
+
 def _studies(results: Results, setting: Setting, solver: str, rng: np.random.Generator) -> None:
     raw = next(c for c in results.cells if c.setting == setting and c.kind == "raw").average
+    _traffic(results, setting, solver, raw)
     base = GAIN.get(setting.method, 0.01)
     counts = [1, 2, 3, 5]
     results.ablations.append(

@@ -5,9 +5,9 @@
 RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), or a folder of scores that
 the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds: one
 half of the test images of each class is thinned to it and adapted to, the other is judged, with the
-weights of its classes (`transil.adaptation.trial`). Writes trials.json, and prints means and the
-worst differences. It resumes: a row is made again only where scores, the banks or the code changed;
-rows of models that are not named stay. `--show` prints what is there.
+weights of its classes (`transil.adaptation.trial`). Writes trials.json, and means and the worst
+differences to summary.md, which it prints. It resumes: a row is made again only where scores, the
+banks or the code changed; rows of models that are not named stay. `--show` only sums up what is there.
 
 A column is [average incremental accuracy of states 2..S, half its 95 % interval, gain over raw, half its
 interval, gain over the bank, half its interval]; intervals are over judged images.
@@ -16,6 +16,7 @@ interval, gain over the bank, half its interval]; intervals are over judged imag
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -30,7 +31,7 @@ import transil
 from transil import ScoreStore, TransilError
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import BANK, DEFAULTS, RAW, Column, trial
-from transil.files import digest, read_json, sha256, write_json
+from transil.files import atomic_file, digest, read_json, sha256
 from transil.interop import dkt
 from transil.provenance import versions
 
@@ -43,18 +44,20 @@ TRAFFIC = (
 )
 FORMAT = "transil-adaptation-trials"
 WAYS = (RAW, BANK, *DEFAULTS)
+PARTS = ("set", "schedule", "method", "traffic")  # of a setting
+TRAFFIC_PLACE = 3
 
 
-def stores_of(folder: Path) -> Iterator[tuple[str, str, Path]]:
-    """Set, schedule and place of the scores of every finished run; of released scores the only one."""
+def stores_of(folder: Path) -> Iterator[tuple[str, str, str, Path]]:
+    """Set, schedule, method and place of the scores of every finished run, or of released scores."""
     paths = sorted(folder.glob("*/scores/*/store.json"))
     if not paths and list(folder.rglob("logits_tst_*.ckpt")):
-        yield folder.name, "e10", folder
+        yield folder.name, "e10", folder.name.split("_")[1], folder
     for path in paths:
         store = ScoreStore.open(path.parent)
         if len(store.states("test")) == store.schedule.states:
             name, kind, *_ = path.parts[-4].split("--")
-            yield name, kind, path.parent
+            yield name, kind, path.parent.name, path.parent
 
 
 @lru_cache(maxsize=1)
@@ -82,17 +85,17 @@ def stamp(place: Path) -> str:
 def numbers(column: Column) -> list[float]:
     """A column in short."""
     parts = [(column.average, column.low, column.high), column.over_raw, column.over_bank]
-    return [round(x, 5) for mean, low, high in parts for x in (mean, (high - low) / 2)]
+    return [round(x, 4) for mean, low, high in parts for x in (mean, (high - low) / 2)]
 
 
-def tried(name: str, kind: str, place: Path, traffic: Traffic) -> dict[str, Any]:
+def tried(name: str, kind: str, method: str, place: Path, traffic: Traffic) -> dict[str, Any]:
     """One row."""
     store = opened(place)
-    found = trial(store, traffic, DEFAULTS)
+    found = trial(store, traffic, DEFAULTS, method=method)
     return {
         "set": name,
         "schedule": kind,
-        "method": store.method,
+        "method": method,
         "traffic": traffic.name,
         "seed": traffic.seed,
         "settings": asdict(traffic),
@@ -104,7 +107,9 @@ def tried(name: str, kind: str, place: Path, traffic: Traffic) -> dict[str, Any]
     }
 
 
-def rows_of(jobs: Sequence[tuple[str, str, Path, Traffic]], made_of: str) -> list[dict[str, Any]]:
+def rows_of(
+    jobs: Sequence[tuple[str, str, str, Path, Traffic]], made_of: str
+) -> list[dict[str, Any]]:
     """Several rows, in a process of its own."""
     return [{**tried(*job), "made_of": made_of} for job in jobs]
 
@@ -114,10 +119,10 @@ def study(folders: Iterable[Path], path: Path, processes: int) -> list[dict[str,
     there = read(path)
     kept = {row["made_of"] + row["traffic"] + str(row["seed"]): row for row in there}
     models = [one for folder in folders for one in stores_of(folder)]
-    named = {(name, kind, opened(place).method) for name, kind, place in models}
+    named = {model[:3] for model in models}
     rows = [r for r in there if (r["set"], r["schedule"], r["method"]) not in named]
     now, wanted = code(), []
-    for name, kind, place in models:
+    for name, kind, method, place in models:
         made_of = f"{now}-{stamp(place)}"
         for seed in SEEDS:
             jobs = []
@@ -125,7 +130,7 @@ def study(folders: Iterable[Path], path: Path, processes: int) -> list[dict[str,
                 traffic = Traffic(**{**asdict(one), "seed": seed})
                 row = kept.get(made_of + traffic.name + str(seed))
                 rows += [row] if row else []
-                jobs += [] if row else [(name, kind, place, traffic)]
+                jobs += [] if row else [(name, kind, method, place, traffic)]
             wanted += [(jobs, made_of)] if jobs else []
     with ProcessPoolExecutor(processes) as pool:
         for number, done in enumerate(as_completed([pool.submit(rows_of, *one) for one in wanted])):
@@ -146,18 +151,26 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """All rows, in one order."""
+    """All rows, in one order, each on a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows.sort(key=lambda r: [r[k] for k in ("set", "schedule", "method", "traffic", "seed")])
-    facts = {"format": FORMAT, "version": 1, "split": "test", "versions": versions()}
-    write_json(path, {**facts, "seeds": list(SEEDS), "rows": rows})
+    rows.sort(key=lambda r: [r[k] for k in (*PARTS, "seed")])
+    facts = {
+        "format": FORMAT,
+        "version": 1,
+        "split": "test",
+        "seeds": SEEDS,
+        "versions": versions(),
+    }
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    with atomic_file(path) as file:
+        file.write(f'{json.dumps(facts)[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
 
 
 def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[str, float]]:
     """The mean over seeds of each column's average; by set, schedule, method and traffic."""
     found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        key = tuple(row[k] for k in ("set", "schedule", "method", "traffic"))
+        key = tuple(row[k] for k in PARTS)
         found.setdefault(key, []).append(row["columns"])
     return {
         key: {way: float(np.mean([c[way][0] for c in columns])) for way in columns[0]}
@@ -165,20 +178,10 @@ def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[
     }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Means in %, by traffic and by method, and how far below raw and bank a way falls at worst."""
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Tables in Markdown: means, and how far below raw and bank a way falls at worst."""
     settings = by_setting(rows)
     ways = [way for way in WAYS if all(way in values for values in settings.values())]
-
-    def table(
-        title: str, place: int, value: Callable[[list[dict[str, float]], str], float]
-    ) -> None:
-        print(f"\n{title:26} n  " + " ".join(f"{way.replace('remembered', 'rem'):>10.10}"
-              for way in (w.replace("none+ledger", "ledger") for w in ways)))  # fmt: skip
-        for name in dict.fromkeys(sorted(key[place] for key in settings)):
-            some = [values for key, values in settings.items() if key[place] == name]
-            print(f"{name:26.26}{len(some):3}  "
-                  + " ".join(f"{100 * value(some, way):10.1f}" for way in ways))  # fmt: skip
 
     def mean(some: list[dict[str, float]], way: str) -> float:
         return float(np.mean([values[way] for values in some]))
@@ -186,14 +189,45 @@ def show(rows: list[dict[str, Any]]) -> None:
     def worst(some: list[dict[str, float]], way: str) -> float:
         return min(values[way] - max(values[RAW], values[BANK]) for values in some)
 
-    def worst_to_bank(some: list[dict[str, float]], way: str) -> float:
+    def to_bank(some: list[dict[str, float]], way: str) -> float:
         return min(values[way] - values[BANK] for values in some)
 
-    for place, what in ((3, "traffic"), (2, "method"), (0, "set")):
-        table(f"mean by {what}", place, mean)
-    for place, what in ((3, "traffic"), (2, "method")):
-        table(f"worst to raw/bank, {what}", place, worst)
-    table("worst to bank, traffic", 3, worst_to_bank)
+    def table(place: int, value: Callable[[list[dict[str, float]], str], float]) -> str:
+        heads = [PARTS[place], "models" if place == TRAFFIC_PLACE else "settings", *ways]
+        lines = [heads]
+        for name in dict.fromkeys(sorted(key[place] for key in settings)):
+            some = [values for key, values in settings.items() if key[place] == name]
+            numbers = [f"{100 * value(some, way):.1f}" for way in ways]
+            lines.append([name, str(len(some)), *("0.0" if n == "-0.0" else n for n in numbers)])
+        return _pipes(lines)
+
+    seeds = len({row["seed"] for row in rows})
+    parts = [
+        "# Priors on simulated traffic",
+        "Made by `tools/adapt_study.py` of `trials.json`. Average incremental accuracy in %, states 2 "
+        f"to S, mean over {seeds} draws; {len(settings)} settings of "
+        f"{len({key[:3] for key in settings})} models.",
+        "## Means",
+        *(table(place, mean) for place in (TRAFFIC_PLACE, 2, 0)),
+        "## At worst, points to the better of raw and bank",
+        *(table(place, worst) for place in (TRAFFIC_PLACE, 2)),
+        "## At worst, points to the bank",
+        *(table(place, to_bank) for place in (TRAFFIC_PLACE, 2)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _pipes(lines: list[list[str]]) -> str:
+    """A Markdown table whose columns stand under each other in plain text, too."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        first, *others = cells
+        told = [x.rjust(w) for x, w in zip(others, widths[1:], strict=True)]
+        return f"| {' | '.join([first.ljust(widths[0]), *told])} |"
+
+    rule = "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])])
+    return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
 
 
 def main() -> int:
@@ -204,7 +238,7 @@ def main() -> int:
     parser.add_argument("runs", nargs="*", type=Path, help="folders of runs, or released scores")
     parser.add_argument("-o", "--output", type=Path, required=True, help="where trials.json goes")
     parser.add_argument("--processes", type=int, default=2, help="how many at a time")
-    parser.add_argument("--show", action="store_true", help="only print what is there")
+    parser.add_argument("--show", action="store_true", help="only sum up what is there")
     options = parser.parse_args()
     path = options.output / "trials.json"
     try:
@@ -214,7 +248,10 @@ def main() -> int:
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    show(rows)
+    text = summary(rows)
+    with atomic_file(options.output / "summary.md") as file:
+        file.write(text.encode())
+    print(text, end="")
     return 0
 
 

@@ -116,12 +116,12 @@ def trial(
         raise TransilError(f"{store.name}: there is no state after the first to correct")
     if not are_nested([store.get(split, state).labels for state in states]):
         raise TransilError(f"{store.name}: the {split} images of states are not nested")
-    walk = _Walk(store, split, traffic, told, others, _found(bank, method, store))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         for kind in (AdaptationWarning, ScoreScaleWarning, ScheduleWarning):
             warnings.simplefilter("ignore", kind)
+        walk = _Walk(store, split, traffic, told, others, _found(bank, method, store))
         walk.all_states(states, Ledger(Path(folder) / "ledger.json", store.schedule))
-    return walk.judged()
+        return walk.judged()
 
 
 def _found(

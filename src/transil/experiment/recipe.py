@@ -243,7 +243,7 @@ def _check_traffic(experiment: Experiment, fail: Callable[[str, str], None]) -> 
             try:
                 make(value)
             except TransilError as error:
-                fail(key, str(error))
+                fail(key, str(error).removeprefix("traffic: "))
 
 
 def training_recipe(experiment: Experiment, method: str) -> str:

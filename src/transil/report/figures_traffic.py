@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transil.report import names
 from transil.report.drawing import Grid, Picture, finish, short
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from transil.experiment.results import Adapted
 
 PRIORS = ((PINK, "v"), (GREEN, "D"), (ORANGE, "s"), (AMBER, "^"), (SKY, "P"))
-# What stands beside the priors: colour, marker, line.
-OTHERS = {"raw": (GREY, "o", "--"), "bank": (BLUE, "o", "-"), "bound": (GREY, "x", ":")}
+# Colour, marker, line and its width; the bank's shows where a prior changes nothing.
+Look: TypeAlias = tuple[str, str, str, float]
+OTHERS: dict[str, Look] = {
+    "raw": (GREY, "o", "--", 1.3),
+    "bank": (BLUE, "o", "-", 3.2),
+    "bound": (GREY, "x", ":", 1.3),
+}
 
 
 def traffic_figure(study: Study) -> Picture | None:
@@ -66,10 +71,10 @@ def traffic_figure(study: Study) -> Picture | None:
     )  # fmt: skip
 
 
-def _styles(ways: list[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str, str]]:
+def _styles(ways: list[tuple[str, str]]) -> dict[tuple[str, str], Look]:
     spare = cycle(PRIORS)
     return {
-        way: OTHERS[way[0]] if way[0] in OTHERS else (*next(spare), "-") for way in ways
+        way: OTHERS[way[0]] if way[0] in OTHERS else (*next(spare), "-", 1.3) for way in ways
     }  # fmt: skip
 
 
@@ -77,16 +82,14 @@ def _label(kind: str, name: str) -> str:
     return short(f"{'prior ' * (kind == 'prior')}{way_label(kind, name)}", 36)
 
 
-def _draw(
-    axes: Any, tails: list[float], rows: list[Adapted], style: tuple[str, str, str], label: str
-) -> Any:
+def _draw(axes: Any, tails: list[float], rows: list[Adapted], style: Look, label: str) -> Any:
     """One line; the mean over targets, seeds and draws."""
     at = grouped((a.tail, 100 * a.average) for a in rows)
     there = [i for i, tail in enumerate(tails) if tail in at]
-    colour, marker, line = style
+    colour, marker, line, width = style
     (drawn,) = axes.plot(
         there, [fmean(at[tails[i]]) for i in there], line, color=colour, marker=marker,
-        markersize=4, linewidth=1.3, label=label,
+        markersize=4, linewidth=width, label=label,
     )  # fmt: skip
     return drawn
 

@@ -19,7 +19,7 @@ HEADS = {
     "raw": "",
     "control": "controls",
     "bank": "",
-    "prior": "bank, adapted; prior",
+    "prior": "bank and prior",
     "bound": "bound",
 }
 KINDS = tuple(HEADS)
