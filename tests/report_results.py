@@ -30,8 +30,12 @@ def made_up(
     seeds: tuple[int, ...] = (0,),
     fractions: tuple[float, ...] = (1.0,),
     name: str = "made-up",
+    traffic: bool = False,
 ) -> Results:
-    """Results with every kind of part; the same arguments give the same numbers."""
+    """Results with every kind of part; the same arguments give the same numbers.
+
+    That of simulated traffic is left out unless `traffic`.
+    """
     rng = np.random.default_rng(7)
     results = Results(name=name)
     places = [
@@ -40,6 +44,8 @@ def made_up(
     ]  # fmt: skip
     for setting in places:
         _cells(results, setting, solvers, rng)
+        if traffic:
+            _traffic(results, setting, solvers[0])
         if setting.fraction == 1.0 and setting.seed == seeds[0]:
             _studies(results, setting, solvers[0], rng)
     for method in methods:
@@ -126,7 +132,8 @@ WAYS = {
 }
 
 
-def _traffic(results: Results, setting: Setting, solver: str, raw: float) -> None:
+def _traffic(results: Results, setting: Setting, solver: str) -> None:
+    raw = next(c for c in results.cells if c.setting == setting and c.kind == "raw").average
     base, more = GAIN.get(setting.method, 0.01), setting.states - 1
     for tail in (1.0, 100.0):
         for (kind, name), times in WAYS.items():
@@ -141,7 +148,6 @@ def _traffic(results: Results, setting: Setting, solver: str, raw: float) -> Non
 
 def _studies(results: Results, setting: Setting, solver: str, rng: np.random.Generator) -> None:
     raw = next(c for c in results.cells if c.setting == setting and c.kind == "raw").average
-    _traffic(results, setting, solver, raw)
     base = GAIN.get(setting.method, 0.01)
     counts = [1, 2, 3, 5]
     results.ablations.append(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from report_results import made_up
 from test_experiment import recipe
 from transil.cli.app import run
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Results
+from transil.report.study import Study
+from transil.report.traffic import traffic_table
 
 TRAFFIC = """\
 references: [a]
@@ -132,3 +136,27 @@ def test_recipes_without_traffic_stay_as_they_are(tmp_path: Path) -> None:
     asked = load_experiment(recipe(tmp_path, TRAFFIC)).to_dict()
     assert asked["traffic"] == [1.0, 10.0]
     assert asked["priors"] == ["none", "none+ledger", "remembered", "known"]
+
+
+def test_the_table_has_means_over_seeds_and_marks_the_best_that_is_not_told() -> None:
+    study = Study([made_up(seeds=(0, 1), traffic=True)])
+    table = traffic_table(study)
+    assert table is not None
+    assert [head for _, head in table.columns] == [
+        "raw", "shift", "bank", "none, ledger", "uniform", "known", "oracle"
+    ]  # fmt: skip
+    assert len(table.rows) == 16  # two targets, methods, numbers of states and tails
+    assert [row.label for row in table.rows[:2]] == [
+        "CIFAR-100, S = 5, 1:1",
+        "CIFAR-100, S = 5, 100:1",
+    ]
+    averages = [a.average for a in study.traffic if a.setting == replace(a.setting, target="cifar100",
+                method="lwf", states=5) and (a.tail, a.name) == (1, "uniform")]  # fmt: skip
+    assert len(averages) == 2
+    entry = table.rows[0].entries[4]
+    assert entry.value == pytest.approx(100 * sum(averages) / 2)
+    assert entry.std == pytest.approx(100 * abs(averages[0] - averages[1]) / 2**0.5)
+    assert entry.gain == pytest.approx(3.0)  # times 1.5 of LwF's two points
+    for row in table.rows:
+        assert [e.best for e in row.entries] == [False] * 3 + [True] + [False] * 3
+    assert traffic_table(Study([made_up()])) is None

@@ -295,7 +295,7 @@ def test_page_says_what_it_should(page: Path) -> None:
     assert text.count("<figure") == text.count("<figcaption")
     names = {p.stem for p in (page.parent / "figures").glob("*.svg")}
     assert names == {"gains", "figure-2", "figure-3", "figure-4", "figure-4-2", "figure-5",
-                     "table-3-references", "transfer-matrix", "traffic"}  # fmt: skip
+                     "table-3-references", "transfer-matrix"}  # fmt: skip
     captions = (page.parent / "figures" / "captions.md").read_text()
     for name in names:
         assert f"**{name}**" in captions
