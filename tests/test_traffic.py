@@ -86,6 +86,17 @@ def test_what_cannot_be(words: dict[str, Any], says: str) -> None:
         Traffic(**words)
 
 
+def test_each_traffic_has_a_name_of_its_own() -> None:
+    names = {
+        "classes 1:1": Traffic(),
+        "groups 10:1": Traffic(10, over="groups"),
+        "newest 0.5": Traffic(newest=0.5),
+        "newest x0.1": Traffic(newest_times=0.1),
+        "classes 100:1, newest 0.2, 300 images": Traffic(100, newest=0.2, most=300),
+    }
+    assert {name: traffic.name for name, traffic in names.items()} == {name: name for name in names}
+
+
 # -- halves ------------------------------------------------------------------------------------
 
 

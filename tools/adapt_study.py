@@ -41,11 +41,11 @@ TRAFFIC = (
     Traffic(10, over="groups"),
     Traffic(newest=0.5),
     Traffic(newest_times=0.1),
+    *(Traffic(ratio, most=300) for ratio in (1, 10)),
 )
 FORMAT = "transil-adaptation-trials"
 WAYS = (RAW, BANK, *DEFAULTS)
 PARTS = ("set", "schedule", "method", "traffic")  # of a setting
-TRAFFIC_PLACE = 3
 
 
 def stores_of(folder: Path) -> Iterator[tuple[str, str, str, Path]]:
@@ -192,11 +192,13 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
     def to_bank(some: list[dict[str, float]], way: str) -> float:
         return min(values[way] - values[BANK] for values in some)
 
-    def table(place: int, value: Callable[[list[dict[str, float]], str], float]) -> str:
-        heads = [PARTS[place], "models" if place == TRAFFIC_PLACE else "settings", *ways]
-        lines = [heads]
-        for name in dict.fromkeys(sorted(key[place] for key in settings)):
-            some = [values for key, values in settings.items() if key[place] == name]
+    def table(value: Callable[[list[dict[str, float]], str], float], *parts: str) -> str:
+        groups: dict[str, list[dict[str, float]]] = {}
+        for key, values in sorted(settings.items()):
+            name = ", ".join(key[PARTS.index(part)] for part in parts)
+            groups.setdefault(name, []).append(values)
+        lines = [[", ".join(parts), "settings", *ways]]
+        for name, some in sorted(groups.items()):
             numbers = [f"{100 * value(some, way):.1f}" for way in ways]
             lines.append([name, str(len(some)), *("0.0" if n == "-0.0" else n for n in numbers)])
         return _pipes(lines)
@@ -208,12 +210,12 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
         f"to S, mean over {seeds} draws; {len(settings)} settings of "
         f"{len({key[:3] for key in settings})} models.",
         "## Means",
-        *(table(place, mean) for place in (TRAFFIC_PLACE, 2, 0)),
+        table(mean, "traffic"), table(mean, "method"), table(mean, "set", "traffic"),
         "## At worst, points to the better of raw and bank",
-        *(table(place, worst) for place in (TRAFFIC_PLACE, 2)),
+        table(worst, "traffic"), table(worst, "method"),
         "## At worst, points to the bank",
-        *(table(place, to_bank) for place in (TRAFFIC_PLACE, 2)),
-    ]
+        table(to_bank, "traffic"), table(to_bank, "method"),
+    ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
 

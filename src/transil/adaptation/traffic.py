@@ -64,12 +64,13 @@ class Traffic:
 
     @property
     def name(self) -> str:
-        """In words, without the seed: 'classes 10:1', 'newest 0.5'."""
-        tail = f"{self.over} {self.ratio:g}:1"
-        if self.newest is None and self.newest_times is None:
-            return tail
-        newest = f"newest {self.newest:g}" if self.newest else f"newest x{self.newest_times:g}"
-        return newest if self.ratio == 1 else f"{tail}, {newest}"
+        """In words, without the seed: 'classes 10:1', 'newest 0.5', 'classes 10:1, 300 images'."""
+        told = [f"newest {self.newest:g}"] if self.newest is not None else []
+        told += [f"newest x{self.newest_times:g}"] if self.newest_times is not None else []
+        if self.ratio > 1 or not told:
+            told.insert(0, f"{self.over} {self.ratio:g}:1")
+        told += [f"{self.most} images"] if self.most is not None else []
+        return ", ".join(told)
 
     def frequencies(self, schedule: Schedule, state: int) -> Float64Array:
         """The share of each class that was seen, (c,)."""

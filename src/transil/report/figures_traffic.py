@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transil.report import names
 from transil.report.drawing import Grid, Picture, finish, short
-from transil.report.palette import AMBER, BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from transil.report.palette import BLUE, GREY, prior_styles
 from transil.report.study import Study, grouped, unique
 from transil.report.traffic import tail_label, traffic_columns, way_label
 
 if TYPE_CHECKING:
     from transil.experiment.results import Adapted
 
-PRIORS = ((PINK, "v"), (GREEN, "D"), (ORANGE, "s"), (AMBER, "^"), (SKY, "P"))
 # Colour, marker, line and its width; the bank's shows where a prior changes nothing.
 Look: TypeAlias = tuple[str, str, str, float]
 OTHERS: dict[str, Look] = {
@@ -72,10 +70,10 @@ def traffic_figure(study: Study) -> Picture | None:
 
 
 def _styles(ways: list[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    spare = cycle(PRIORS)
+    priors = prior_styles([name for kind, name in ways if kind == "prior"])
     return {
-        way: OTHERS[way[0]] if way[0] in OTHERS else (*next(spare), "-", 1.3) for way in ways
-    }  # fmt: skip
+        way: OTHERS[way[0]] if way[0] in OTHERS else (*priors[way[1]], "-", 1.3) for way in ways
+    }
 
 
 def _label(kind: str, name: str) -> str:
