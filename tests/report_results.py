@@ -6,6 +6,7 @@ import numpy as np
 
 from transil.experiment.results import (
     Ablation,
+    Adapted,
     Cell,
     Detail,
     Failure,
@@ -29,8 +30,12 @@ def made_up(
     seeds: tuple[int, ...] = (0,),
     fractions: tuple[float, ...] = (1.0,),
     name: str = "made-up",
+    traffic: bool = False,
 ) -> Results:
-    """Results with every kind of part; the same arguments give the same numbers."""
+    """Results with every kind of part; the same arguments give the same numbers.
+
+    That of simulated traffic is left out unless `traffic`.
+    """
     rng = np.random.default_rng(7)
     results = Results(name=name)
     places = [
@@ -39,6 +44,8 @@ def made_up(
     ]  # fmt: skip
     for setting in places:
         _cells(results, setting, solvers, rng)
+        if traffic:
+            _traffic(results, setting, solvers[0])
         if setting.fraction == 1.0 and setting.seed == seeds[0]:
             _studies(results, setting, solvers[0], rng)
     for method in methods:
@@ -112,6 +119,31 @@ def _detail(
         Detail(setting, name, solver, transfer, [float(v) for v in mean],
                [float(v) for v in 1.5 + rng.random(size)], matrix)
     )  # fmt: skip
+
+
+WAYS = {
+    ("raw", "raw"): 0.0,
+    ("control", "shift"): 0.5,
+    ("bank", "bank"): 1.0,
+    ("prior", "none+ledger"): 2.0,
+    ("prior", "uniform"): 1.5,
+    ("prior", "known"): 3.0,
+    ("bound", "oracle"): 1.1,
+}
+
+
+def _traffic(results: Results, setting: Setting, solver: str) -> None:
+    raw = next(c for c in results.cells if c.setting == setting and c.kind == "raw").average
+    base, more = GAIN.get(setting.method, 0.01), setting.states - 1
+    for tail in (1.0, 100.0):
+        for (kind, name), times in WAYS.items():
+            gain = base * times * (0.2 if (name, tail) == ("uniform", 100.0) else 1.0)
+            over_raw, over_bank = ([x, x - 0.004, x + 0.004] for x in (gain, gain - base))
+            results.traffic.append(
+                Adapted(setting, tail, 0, "adbic", solver, kind, name, [400] * more, [],
+                        [raw + gain] * more, raw + gain, raw + gain - 0.01, raw + gain + 0.01,
+                        over_raw, over_bank, [])
+            )  # fmt: skip
 
 
 def _studies(results: Results, setting: Setting, solver: str, rng: np.random.Generator) -> None:

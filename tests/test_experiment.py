@@ -130,6 +130,12 @@ def test_a_wrong_setting_of_a_set_is_told_with_its_line(tmp_path: Path) -> None:
         ({"seeds": "[-1]"}, "-1 is below 0"),
         ({"fit_on": "[train]"}, "fit_on is 'train'"),
         ({"draws": "0"}, "0 is too few"),
+        ({"traffic": "[0.5]"}, "traffic: a ratio of the commonest to the rarest is 1 or more"),
+        ({"traffic": "[10, 10]"}, "traffic: something stands twice"),
+        ({"traffic_seeds": "[]"}, "traffic_seeds: the list is empty"),
+        ({"traffic_seeds": "[-1]"}, "a seed is 0 or more, not -1"),
+        ({"priors": "[unifrom]"}, "priors: prior 'unifrom' is unknown; did you mean 'uniform'?"),
+        ({"priors": "[none+lodger]"}, "'+lodger' is unknown"),
     ],
 )
 def test_a_wrong_recipe_is_told_with_its_line(

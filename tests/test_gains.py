@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support import ok_here
 from transil import ScoreScaleWarning, ScoreStore, TransilError, evaluate, fit, gains
 from transil.experiment.bootstrap import Bootstrap
-from transil.gains import paired
+from transil.gains import paired, weighted_gain
 from transil.synthetic import biased_scores
 
 BANKS = {
@@ -43,6 +43,34 @@ def test_the_interval_is_that_of_a_bootstrap(
     # Quantiles of a thousand resamples are off by some per cent themselves.
     wide = resampled[1] - resampled[0]
     assert (low, high) == pytest.approx(resampled, abs=0.12 * wide + 1e-9)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_weights_count_as_so_many_draws(seed: int, states: int) -> None:
+    """The interval of weighted images is that of a bootstrap of images with their weights."""
+    random = np.random.default_rng(seed)
+    sizes = [300 * (s + 1) for s in range(states)]
+    heavy = random.choice([0.0, 1.0, 1.0, 3.0], sizes[-1])
+    weights = [heavy[:n] / heavy[:n].sum() for n in sizes]
+    luck = random.uniform(size=sizes[-1])
+    before = [luck[:n] < 0.4 for n in sizes]
+    after = [
+        np.where(random.uniform(size=n) < 0.3, ~b, b) for n, b in zip(sizes, before, strict=True)
+    ]
+    gain, low, high = weighted_gain(before, after, weights)
+    assert gain == pytest.approx(
+        np.mean([w[a].sum() - w[b].sum() for w, a, b in zip(weights, after, before, strict=True)])
+    )
+    found = []
+    for _ in range(400):
+        counts = np.bincount(random.integers(0, sizes[-1], sizes[-1]), minlength=sizes[-1])
+        drawn = [w * counts[: len(w)] for w in weights]
+        found.append(np.mean([(d @ a.astype(float) - d @ b.astype(float)) / d.sum()
+                              for d, a, b in zip(drawn, after, before, strict=True)]))  # fmt: skip
+    assert (high - low) / 2 == pytest.approx(1.96 * np.std(found), rel=0.2)
+    alike = [np.full(n, 1.0 / n) for n in sizes]
+    assert weighted_gain(before, after, alike) == paired(before, after)
 
 
 def test_each_over_raw_and_over_the_first() -> None:

@@ -175,13 +175,16 @@ NASTY = ("../../etc/passwd", "a/b\\c", "x" * 5000, "\x1b[31mred\x07\x00", "a\r\n
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_names_stay_text(name: str) -> None:
-    made = made_up(targets=(name,), methods=(name,), states=(3,), solvers=(name,), name=name)
+    made = made_up(
+        targets=(name,), methods=(name,), states=(3,), solvers=(name,), name=name, traffic=True
+    )
+    traffic = [replace(a, correction=name, name=a.name + name) for a in made.traffic]
     cells = [replace(c, name=name, run=name, bank=name, references=[name]) if c.kind == "transfer"
              else c for c in made.cells]  # fmt: skip
     facts = {name: name, "limits": [name], "differs": name, "runs": [{"run": name, "commit": name}],
              "data_sets": {name: {"fingerprint": name}}, "recipe": {**RECIPE, name: [name]},
              "classes_in_common": {name: name}, "versions": {name: name}}  # fmt: skip
-    files = pages(replace(made, cells=cells, facts=facts))
+    files = pages(replace(made, cells=cells, traffic=traffic, facts=facts))
     for file in (n for n in files if n.endswith((".html", ".md"))):
         text = re.sub(r"^```.*?^```$", "", files[file].decode(), flags=re.S | re.M)
         assert "<script>alert" not in text
@@ -210,6 +213,8 @@ def test_nasty_names_are_drawn() -> None:
     singles = [replace(s, reference=s.reference + name) for s in results.singles]
     cells = [replace(c, setting=replace(c.setting, target=name)) for c in results.cells]
     results = replace(results, details=details, singles=singles, cells=results.cells + cells)
+    rows = made_up(states=(5,), traffic=True).traffic
+    results = replace(results, traffic=[replace(a, name=a.name + name) for a in rows])
     files = pages(results)
     assert len([n for n in files if n.startswith("figures/") and n.endswith(".svg")]) >= 5
     assert not any(b"<script" in files[n] for n in files if n.endswith(".svg"))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from transil.arrays import Float64Array
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales, tell_once
 from transil.correction.shipped import bank_for
@@ -112,18 +113,28 @@ def _named(
 def paired(
     before: Sequence[Hits], after: Sequence[Hits], nested: bool = True
 ) -> tuple[float, float | None, float | None]:
-    """The gain of the mean of accuracies, with its interval; hits (n_s,) of states on nested images.
+    """The gain of the mean of accuracies, with its interval; hits (n_s,) of states on nested images."""
+    if not nested:
+        means = [float(a.mean() - b.mean()) for b, a in zip(before, after, strict=True)]
+        return float(np.mean(means)), None, None
+    return weighted_gain(before, after, [np.full(len(hits), 1.0 / len(hits)) for hits in before])
+
+
+def weighted_gain(
+    before: Sequence[Hits], after: Sequence[Hits], weights: Sequence[Float64Array]
+) -> tuple[float, float, float]:
+    """As `paired`, of images that count with weights (n_s,) which sum to 1 in each state.
 
     An image counts in every state from that in which its class is learned. What it adds to the gain,
     in all of them together, is one draw; the interval is that of the mean of such draws. (A
     bootstrap over images, as `transil run` has it, gives the same but for its own noise.)
     """
-    means = [float(a.mean() - b.mean()) for b, a in zip(before, after, strict=True)]
+    means = []
+    adds = np.zeros(max(map(len, weights)))
+    for b, a, weight in zip(before, after, weights, strict=True):
+        change = a.astype(np.float64) - b
+        means.append(float(weight @ change))
+        adds[: len(weight)] += weight * (change - means[-1])
     gain = float(np.mean(means))
-    if not nested:
-        return gain, None, None
-    adds = np.zeros(max(len(hits) for hits in before))
-    for b, a, mean in zip(before, after, means, strict=True):
-        adds[: len(b)] += (a.astype(np.float64) - b - mean) / len(b)
     half = WIDTH * float(np.sqrt(np.square(adds).sum())) / len(means)
     return gain, gain - half, gain + half

@@ -106,16 +106,16 @@ class Ledger:
                 f"'{method}'; give the ledger of this model"
             )
 
-    def record(self, state: int, scores: Any) -> Entry:
+    def record(self, state: int, scores: Any, *, bank: Any = None) -> Entry:
         """Keep what unlabelled scores (n, columns) of the traffic in a state say, once per update.
 
         They are the scores of the model that has just learned the group of this state. Recorded
-        again, the newest record counts.
+        again, the newest record counts. `bank`: one of your own, as for `Corrector`.
         """
         schedule = Schedule.from_sizes(self.sizes)
         state = schedule.check_state(state)
         self._check_order(state)
-        entry = _entry(schedule, state, scores, self.method)
+        entry = _entry(schedule, state, scores, self.method, bank)
         check_replaceable(self.path, FORMAT, VERSION)
         with locked(self.path.with_name(f".{self.path.name}.lock")):
             if self.path.exists():  # another process may have recorded meanwhile
@@ -159,11 +159,11 @@ class Ledger:
         return kept
 
 
-def _entry(schedule: Schedule, state: int, scores: Any, method: str | None) -> Entry:
+def _entry(schedule: Schedule, state: int, scores: Any, method: str | None, bank: Any) -> Entry:
     """What scores of a state say, corrected: raw ones call old images new classes."""
     from transil.adaptation.corrector import NO_BANK, Corrector
 
-    bank = NO_BANK if state == 1 else None  # there is nothing to correct yet
+    bank = NO_BANK if state == 1 else bank  # there is nothing to correct yet
     corrector = Corrector(schedule, method=method, bank=bank, prior="predicted")
     fitted = corrector.fit(scores, state=state)
     shares, newest = np.asarray(fitted.predicted_), schedule.group_columns(state)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transil.adaptation.traffic import Traffic
+from transil.adaptation.trial import Assumed
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConfig
 from transil.engine.recipes import recipe_names
@@ -21,6 +23,7 @@ from transil.typed import build, short
 from transil.yaml_files import names_in, read_named, read_yaml
 
 PACKAGE = "transil.experiment.recipes"
+TRAFFIC = ("traffic", "traffic_seeds", "priors")
 TRAINING = {"train": TrainConfig, "net": NetConfig, "engine": EngineConfig}
 
 
@@ -41,6 +44,9 @@ class Experiment:
     - `ablation`: R = 1..R_max references, `draws` random choices of each;
     - `candidates`: solvers, with a penalty where it is not their own ('newton:0.001' for alpha and
       beta, 'newton:0.0025,0.0525' for one each), compared on the references alone, two or more;
+    - `traffic`: tails of simulated traffic, as ratios of the commonest class to the rarest, and
+      `traffic_seeds`, a draw for each; `priors`: what the bank is adapted under there (see
+      `transil.adaptation.trial`);
     - `allow_overlap`: a target may use references with which it shares classes (the paper does).
     """
 
@@ -69,6 +75,9 @@ class Experiment:
     joint: bool = False
     own_bound: bool = False
     ablation: bool = False
+    traffic: tuple[float, ...] = ()
+    traffic_seeds: tuple[int, ...] = (0, 1, 2)
+    priors: tuple[str, ...] = ("none", "none+ledger", "uniform", "remembered", "known")
     allow_overlap: bool = False
     draws: int = 10
     resamples: int = 1000
@@ -79,6 +88,8 @@ class Experiment:
         made: dict[str, Any] = plain(asdict(self))
         if self.first_classes is None:  # came later: results without it stay as they are
             del made["first_classes"]
+        for key in TRAFFIC if not self.traffic else ():
+            del made[key]
         return made
 
     @property
@@ -146,6 +157,7 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             fail(key, "the list is empty")
         if len(set(values)) < len(values):
             fail(key, "something stands twice")
+    _check_traffic(experiment, fail)
     for key, most in (("draws", 10**6), ("resamples", 10**6)):
         if getattr(experiment, key) > most:
             fail(key, f"{short(getattr(experiment, key))} is too many; at most {most:,}")
@@ -213,6 +225,25 @@ def check(experiment: Experiment, where: str, lines: Mapping[str, int]) -> None:
             training_recipe(experiment, method)
         except TransilError as error:
             fail("recipes", str(error))
+
+
+def _check_traffic(experiment: Experiment, fail: Callable[[str, str], None]) -> None:
+    """What is asked of simulated traffic."""
+    for key in TRAFFIC:
+        values = getattr(experiment, key)
+        if not values and key != "traffic":
+            fail(key, "the list is empty")
+        if len(set(values)) < len(values):
+            fail(key, "something stands twice")
+    makes: dict[str, Callable[[Any], Any]] = {
+        "traffic": Traffic, "traffic_seeds": lambda seed: Traffic(seed=seed), "priors": Assumed.of
+    }  # fmt: skip
+    for key, make in makes.items():
+        for value in getattr(experiment, key):
+            try:
+                make(value)
+            except TransilError as error:
+                fail(key, str(error).removeprefix("traffic: "))
 
 
 def training_recipe(experiment: Experiment, method: str) -> str:

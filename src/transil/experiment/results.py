@@ -160,6 +160,38 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Adapted:
+    """One way to correct, judged on simulated traffic, by images that nothing was adapted to.
+
+    `tail`: how many times as often the commonest class comes as the rarest; `draw`: the seed of the
+    traffic. `kind`: 'raw', 'control', 'bank' (at the scale of these scores), 'prior' (the bank
+    adapted under it) or 'bound'. Intervals are of 95 %, over judged images.
+    """
+
+    setting: Setting
+    tail: Annotated[float, Between(1, 1e38)]
+    draw: Seed
+    correction: str
+    solver: str
+    kind: str
+    name: str
+    adapted: list[Annotated[int, Between(0, 10**9)]]  # how many images were there, states 2..S
+    short: list[States]  # states in which they were too few, so nothing was done
+    accuracy: list[Share]  # of states 2..S, each image with the weight of its class
+    average: Share
+    low: Share
+    high: Share
+    over_raw: list[Points]  # gain, low, high; on the same images
+    over_bank: list[Points]
+    abstained: list[States]  # states in which nothing is left of old classes
+
+    def __post_init__(self) -> None:
+        states = self.setting.states - 1
+        _as_long(states, "states after the first", adapted=self.adapted, accuracy=self.accuracy)
+        _as_long(3, "numbers", over_raw=self.over_raw, over_bank=self.over_bank)
+
+
+@dataclass(frozen=True)
 class Joint:
     """The accuracy of a model that learned all classes at once."""
 
@@ -190,6 +222,7 @@ class Results:
     singles: list[Single] = field(default_factory=list, metadata=ALWAYS)
     joints: list[Joint] = field(default_factory=list, metadata=ALWAYS)
     choices: list[Choice] = field(default_factory=list)
+    traffic: list[Adapted] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list, metadata=ALWAYS)
     facts: dict[str, Any] = field(default_factory=dict, metadata=ALWAYS)
 

@@ -20,6 +20,7 @@ from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
 from transil.evaluation import evaluate
+from transil.experiment.adapting import study_traffic
 from transil.experiment.bootstrap import Bootstrap
 from transil.experiment.choosing import study_choices
 from transil.experiment.fits import Fits, joined
@@ -222,9 +223,11 @@ def study_target(
     """Raw, controls, transfers and bounds of one target."""
     experiment = plan.experiment
     first = next((solver for name, solver in experiment.ways if name == "adbic"), None)
+    main = ("adbic", first) if first and ("adbic", first) in banks else next(iter(banks), None)
     add = Adder(plan, results, target)
     add("raw", "raw", None)
-    for name, correct in controls(target).items():
+    known = controls(target)
+    for name, correct in known.items():
         add("control", name, correct)
     allowed = plan.references_of(target.setting.target)
     for (name, solver), (whole, path) in banks.items():
@@ -245,6 +248,9 @@ def study_target(
             add.singles(bank, name, solver)
             if experiment.ablation and name == "adbic" and solver == first:
                 add.ablation(bank, name, solver)
+        if experiment.traffic and (name, solver) == main:
+            with noted(results, f"{target.task.name}, {target.setting.method}: traffic"):
+                results.traffic.extend(study_traffic(experiment, target, bank, known))
 
 
 class Adder:

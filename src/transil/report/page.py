@@ -37,7 +37,7 @@ PAGE, CAPTIONS = "report.html", "figures/captions.md"
 # The paths that files of a report can have.
 NAMES = re.compile(
     rf"{re.escape(PAGE)}|{CAPTIONS}|figures/{PICTURE}\.(svg|png)"
-    r"|tables/(headline|table-\d(-[\d_e-]+)?|transfer-matrix|solvers)\.(md|csv|tex)"
+    r"|tables/(headline|table-\d(-[\d_e-]+)?|transfer-matrix|solvers|traffic)\.(md|csv|tex)"
 )
 LINKED = "A number leads to its run, its gain to the bank that was used. "
 SEVERAL = "With several seeds it leads to the list of them. "

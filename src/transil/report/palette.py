@@ -22,6 +22,13 @@ CORRECTIONS: dict[str, Style] = {
     "bic-all": (PINK, "v"),
 }
 CONTROLS: dict[str, Style] = {"align": (GREY, "x"), "shift": (PINK, "+")}
+PRIORS: dict[str, Style] = {
+    "none": (PINK, "v"),
+    "none+ledger": (GREEN, "D"),
+    "uniform": (ORANGE, "s"),
+    "remembered": (AMBER, "^"),
+    "known": (SKY, "P"),
+}
 SPARE: tuple[Style, ...] = ((SKY, "P"), (PINK, "*"), (AMBER, "p"), (GREEN, "h"))
 SPARE_CONTROLS: tuple[Style, ...] = ((SKY, "1"), (AMBER, "2"), (GREEN, "3"))
 
@@ -39,6 +46,11 @@ def correction_styles(names: Sequence[str]) -> dict[str, Style]:
 def control_styles(names: Sequence[str]) -> dict[str, Style]:
     """Colour and marker of each control: thin crosses."""
     return _styles(names, CONTROLS, SPARE_CONTROLS)
+
+
+def prior_styles(names: Sequence[str]) -> dict[str, Style]:
+    """Colour and marker of each prior."""
+    return _styles(names, PRIORS, SPARE)
 
 
 def bank_styles(banks: Mapping[str, str]) -> dict[str, Style]:

@@ -15,13 +15,14 @@ from transil.report.headline import headline_table
 from transil.report.more_tables import ablation_table, matrix_table
 from transil.report.study import Missing, Study
 from transil.report.tables import Entry, Row, Table, accuracy_table
+from transil.report.traffic import traffic_table
 
 if TYPE_CHECKING:
     from transil.experiment.results import Results
 
 # The figures that stand beside a table; the others have a section of their own.
 BESIDE = {"table-1": ("gains",), "table-3": ("table-3-references",),
-          "transfer-matrix": ("transfer-matrix",)}  # fmt: skip
+          "transfer-matrix": ("transfer-matrix",), "traffic": ("traffic",)}  # fmt: skip
 # These facts have a place of their own on a page.
 PLACED = ("limits", "differs", "runs", "run_seconds")
 # What the further rows of an accuracy table are.
@@ -62,6 +63,7 @@ def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
         ablation_table(study),
         matrix_table(study),
         choice_table(study),
+        traffic_table(study),
     ]
     pictures, undrawn = _pictures(study)
     return Parts(study, [t for t in found if t is not None], pictures, undrawn)
@@ -69,7 +71,7 @@ def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
 
 def _pictures(study: Study) -> tuple[list[Picture], str]:
     """All figures there are data for, and a sentence on those that cannot be drawn."""
-    from transil.report import figures_accuracy, figures_gains, figures_scores
+    from transil.report import figures_accuracy, figures_gains, figures_scores, figures_traffic
 
     makers: dict[str, Callable[[Study], Picture | list[Picture] | None]] = {
         "Table 1 as a picture": figures_gains.gains_figure,
@@ -79,6 +81,7 @@ def _pictures(study: Study) -> tuple[list[Picture], str]:
         "Figure 5": figures_accuracy.states_figure,
         "Table 3 as a picture": figures_gains.ablation_figure,
         "Transfer matrix": figures_gains.transfer_figure,
+        "Traffic": figures_traffic.traffic_figure,
     }
     found: list[Picture] = []
     large = []
@@ -99,7 +102,7 @@ def _pictures(study: Study) -> tuple[list[Picture], str]:
 
 def check_panels(study: Study) -> None:
     """An error where there would be hundreds of panels, in any figure."""
-    shown = [d.setting for d in study.details]
+    shown = [x.setting for group in (study.details, study.traffic) for x in group]
     counts = (
         len({*study.targets, *(s.target for s in shown)}),
         len({*study.methods, *(s.method for s in shown), *(p.method for p in study.pairs)}),

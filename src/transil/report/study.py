@@ -17,6 +17,7 @@ from transil.report.wanted import Place, wanted_by
 if TYPE_CHECKING:
     from transil.experiment.results import (
         Ablation,
+        Adapted,
         Cell,
         Choice,
         Detail,
@@ -116,6 +117,7 @@ class Study:
         singles: dict[Any, Single] = {}
         joints: dict[Any, Joint] = {}
         choices: dict[Any, Choice] = {}
+        traffic: dict[Any, Adapted] = {}
         failures: dict[Any, Failure] = {}
         for r in self.results:
             cells |= {(c.setting, line_of(c)): c for c in r.cells}
@@ -126,17 +128,19 @@ class Study:
             joints |= {(j.target, j.seed): j for j in r.joints}
             choices |= {(c.method, c.states, c.seed, c.correction, c.candidate): c
                         for c in r.choices}  # fmt: skip
+            traffic |= {(a.setting, a.tail, a.draw, a.kind, a.name): a for a in r.traffic}
             failures |= {(f.what, f.reason): f for f in r.failures}
         self.cells = list(cells.values())
         self.details, self.pairs = list(details.values()), list(pairs.values())
         self.ablations, self.singles = list(ablations.values()), list(singles.values())
-        self.choices = list(choices.values())
+        self.choices, self.traffic = list(choices.values()), list(traffic.values())
         self.joints, self.failures = list(joints.values()), list(failures.values())
         self._index()
 
     def _index(self) -> None:
         settings = [c.setting for c in self.cells]
-        others = [x.setting for group in (self.ablations, self.singles) for x in group]
+        others = [x.setting for group in (self.ablations, self.singles, self.traffic)
+                  for x in group]  # fmt: skip
         everything = settings + others
         self.wanted = wanted_by(r.facts for r in self.results)
         targets = unique([s.target for s in everything] + [j.target for j in self.joints])
@@ -355,5 +359,5 @@ def deviation(values: Sequence[float]) -> float | None:
 def _content(results: Results) -> bool:
     return bool(
         results.cells or results.pairs or results.ablations or results.singles
-        or results.joints or results.failures
+        or results.traffic or results.joints or results.failures
     )  # fmt: skip

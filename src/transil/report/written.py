@@ -19,7 +19,7 @@ from transil.errors import TransilError
 from transil.files import atomic_file, check_output, read_bytes, read_json, sha256, told, write_json
 
 FILE, FORMAT, VERSION = "report-files.json", "transil-report-files", 1
-PICTURE = r"(gains|figure-\d+(-\d+)?|table-3-references|transfer-matrix)"
+PICTURE = r"(gains|figure-\d+(-\d+)?|table-3-references|transfer-matrix|traffic)"
 # What pages that transil has written hold, and how they name the files beside them.
 MARK = re.compile(rb"<footer>Made by transil\.|`transil report` has written this page"
                   rb"|^This page is written from `", re.M)  # fmt: skip

@@ -1,0 +1,261 @@
+"""Try priors on simulated traffic, over the scores of many models.
+
+    python tools/adapt_study.py RUNS... -o results/adaptation [--show]
+
+RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), or a folder of scores that
+the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds: one
+half of the test images of each class is thinned to it and adapted to, the other is judged, with the
+weights of its classes (`transil.adaptation.trial`). Writes trials.json, and means and the worst
+differences to summary.md, which it prints. It resumes: a row is made again only where scores, the
+banks or the code changed; rows of models that are not named stay. `--show` only sums up what is there.
+
+A column is [average incremental accuracy of states 2..S, half its 95 % interval, gain over raw, half its
+interval, gain over the bank, half its interval]; intervals are over judged images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import transil
+from transil import ScoreStore, TransilError
+from transil.adaptation.traffic import Traffic
+from transil.adaptation.trial import BANK, DEFAULTS, RAW, Column, trial
+from transil.files import atomic_file, digest, read_json, sha256
+from transil.interop import dkt
+from transil.provenance import versions
+
+SEEDS = (0, 1, 2)
+TRAFFIC = (
+    *(Traffic(ratio) for ratio in (1, 10, 100)),
+    Traffic(10, over="groups"),
+    Traffic(newest=0.5),
+    Traffic(newest_times=0.1),
+    *(Traffic(ratio, most=300) for ratio in (1, 10)),
+)
+FORMAT = "transil-adaptation-trials"
+WAYS = (RAW, BANK, *DEFAULTS)
+PARTS = ("set", "schedule", "method", "traffic")  # of a setting
+
+
+def stores_of(folder: Path) -> Iterator[tuple[str, str, str, Path]]:
+    """Set, schedule, method and place of the scores of every finished run, or of released scores."""
+    paths = sorted(folder.glob("*/scores/*/store.json"))
+    if not paths and list(folder.rglob("logits_tst_*.ckpt")):
+        yield folder.name, "e10", folder.name.split("_")[1], folder
+    for path in paths:
+        store = ScoreStore.open(path.parent)
+        if len(store.states("test")) == store.schedule.states:
+            name, kind, *_ = path.parts[-4].split("--")
+            yield name, kind, path.parent.name, path.parent
+
+
+@lru_cache(maxsize=1)
+def opened(place: Path) -> ScoreStore:
+    """The scores, read once by a process that tries several kinds of traffic on them."""
+    return ScoreStore.open(place) if (place / "store.json").exists() else dkt.import_scores(place)
+
+
+def code() -> str:
+    """Of all that may change a number: what is computed, and the banks for any schedule."""
+    root = Path(transil.__file__).parent
+    files = [*root.glob("adaptation/*.py"), *root.glob("correction/*.py")]
+    files += root.glob("banks/*-any.json")
+    return digest(sorted((path.name, sha256(path)) for path in files))[:16]
+
+
+def stamp(place: Path) -> str:
+    """Of the scores."""
+    files = (
+        [place / "store.json"] if (place / "store.json").exists() else sorted(place.rglob("*_9_*"))
+    )
+    return digest([sha256(path) for path in files])[:16]
+
+
+def numbers(column: Column) -> list[float]:
+    """A column in short."""
+    parts = [(column.average, column.low, column.high), column.over_raw, column.over_bank]
+    return [round(x, 4) for mean, low, high in parts for x in (mean, (high - low) / 2)]
+
+
+def tried(name: str, kind: str, method: str, place: Path, traffic: Traffic) -> dict[str, Any]:
+    """One row."""
+    store = opened(place)
+    found = trial(store, traffic, DEFAULTS, method=method)
+    return {
+        "set": name,
+        "schedule": kind,
+        "method": method,
+        "traffic": traffic.name,
+        "seed": traffic.seed,
+        "settings": asdict(traffic),
+        "sizes": list(store.schedule.sizes),
+        "adapted": list(found.adapted),
+        "short": list(found.short),
+        "abstained": {k: list(c.abstained) for k, c in found.columns.items() if c.abstained},
+        "columns": {way: numbers(column) for way, column in found.columns.items()},
+    }
+
+
+def rows_of(
+    jobs: Sequence[tuple[str, str, str, Path, Traffic]], made_of: str
+) -> list[dict[str, Any]]:
+    """Several rows, in a process of its own."""
+    return [{**tried(*job), "made_of": made_of} for job in jobs]
+
+
+def study(folders: Iterable[Path], path: Path, processes: int) -> list[dict[str, Any]]:
+    """Try what is not there yet; the file is written whenever some rows are done."""
+    there = read(path)
+    kept = {row["made_of"] + row["traffic"] + str(row["seed"]): row for row in there}
+    models = [one for folder in folders for one in stores_of(folder)]
+    named = {model[:3] for model in models}
+    rows = [r for r in there if (r["set"], r["schedule"], r["method"]) not in named]
+    now, wanted = code(), []
+    for name, kind, method, place in models:
+        made_of = f"{now}-{stamp(place)}"
+        for seed in SEEDS:
+            jobs = []
+            for one in TRAFFIC:
+                traffic = Traffic(**{**asdict(one), "seed": seed})
+                row = kept.get(made_of + traffic.name + str(seed))
+                rows += [row] if row else []
+                jobs += [] if row else [(name, kind, method, place, traffic)]
+            wanted += [(jobs, made_of)] if jobs else []
+    with ProcessPoolExecutor(processes) as pool:
+        for number, done in enumerate(as_completed([pool.submit(rows_of, *one) for one in wanted])):
+            rows += done.result()
+            write(path, rows)
+            if sys.stderr.isatty():
+                print(f"{number + 1} of {len(wanted)}", end="\r", file=sys.stderr, flush=True)
+    write(path, rows)
+    return rows
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Rows that were written."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = read_json(path)["rows"]
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """All rows, in one order, each on a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows.sort(key=lambda r: [r[k] for k in (*PARTS, "seed")])
+    facts = {
+        "format": FORMAT,
+        "version": 1,
+        "split": "test",
+        "seeds": SEEDS,
+        "versions": versions(),
+    }
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    with atomic_file(path) as file:
+        file.write(f'{json.dumps(facts)[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
+
+
+def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[str, float]]:
+    """The mean over seeds of each column's average; by set, schedule, method and traffic."""
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        key = tuple(row[k] for k in PARTS)
+        found.setdefault(key, []).append(row["columns"])
+    return {
+        key: {way: float(np.mean([c[way][0] for c in columns])) for way in columns[0]}
+        for key, columns in found.items()
+    }
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Tables in Markdown: means, and how far below raw and bank a way falls at worst."""
+    settings = by_setting(rows)
+    ways = [way for way in WAYS if all(way in values for values in settings.values())]
+
+    def mean(some: list[dict[str, float]], way: str) -> float:
+        return float(np.mean([values[way] for values in some]))
+
+    def worst(some: list[dict[str, float]], way: str) -> float:
+        return min(values[way] - max(values[RAW], values[BANK]) for values in some)
+
+    def to_bank(some: list[dict[str, float]], way: str) -> float:
+        return min(values[way] - values[BANK] for values in some)
+
+    def table(value: Callable[[list[dict[str, float]], str], float], *parts: str) -> str:
+        groups: dict[str, list[dict[str, float]]] = {}
+        for key, values in sorted(settings.items()):
+            name = ", ".join(key[PARTS.index(part)] for part in parts)
+            groups.setdefault(name, []).append(values)
+        lines = [[", ".join(parts), "settings", *ways]]
+        for name, some in sorted(groups.items()):
+            numbers = [f"{100 * value(some, way):.1f}" for way in ways]
+            lines.append([name, str(len(some)), *("0.0" if n == "-0.0" else n for n in numbers)])
+        return _pipes(lines)
+
+    seeds = len({row["seed"] for row in rows})
+    parts = [
+        "# Priors on simulated traffic",
+        "Made by `tools/adapt_study.py` of `trials.json`. Average incremental accuracy in %, states 2 "
+        f"to S, mean over {seeds} draws; {len(settings)} settings of "
+        f"{len({key[:3] for key in settings})} models.",
+        "## Means",
+        table(mean, "traffic"), table(mean, "method"), table(mean, "set", "traffic"),
+        "## At worst, points to the better of raw and bank",
+        table(worst, "traffic"), table(worst, "method"),
+        "## At worst, points to the bank",
+        table(to_bank, "traffic"), table(to_bank, "method"),
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _pipes(lines: list[list[str]]) -> str:
+    """A Markdown table whose columns stand under each other in plain text, too."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        first, *others = cells
+        told = [x.rjust(w) for x, w in zip(others, widths[1:], strict=True)]
+        return f"| {' | '.join([first.ljust(widths[0]), *told])} |"
+
+    rule = "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])])
+    return "\n".join([line(lines[0]), f"|{rule}|", *map(line, lines[1:])])
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="*", type=Path, help="folders of runs, or released scores")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="where trials.json goes")
+    parser.add_argument("--processes", type=int, default=2, help="how many at a time")
+    parser.add_argument("--show", action="store_true", help="only sum up what is there")
+    options = parser.parse_args()
+    path = options.output / "trials.json"
+    try:
+        rows = read(path) if options.show else study(options.runs, path, options.processes)
+        if not rows:
+            raise TransilError(f"{path}: no trial; give folders of finished runs")
+    except TransilError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    text = summary(rows)
+    with atomic_file(options.output / "summary.md") as file:
+        file.write(text.encode())
+    print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
