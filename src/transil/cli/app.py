@@ -17,7 +17,18 @@ from typing import Annotated, Any
 import typer
 
 from transil import __version__
-from transil.cli import banks, correct, data, demo, experiments, fits, predict, scores, train
+from transil.cli import (
+    banks,
+    correct,
+    data,
+    demo,
+    experiments,
+    fits,
+    ledger,
+    predict,
+    scores,
+    train,
+)
 from transil.cli.output import complain, note
 from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
@@ -36,6 +47,7 @@ scores.add_to(app)
 correct.add_to(app)
 fits.add_to(app)
 banks.add_to(app)
+ledger.add_to(app)
 data.add_to(app)
 train.add_to(app)
 predict.add_to(app)

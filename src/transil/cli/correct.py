@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from transil.adaptation.corrector import Corrector
+from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.output import progress_bar, read_schedule, say
 from transil.cli.scores import Rescale, describe
+from transil.correction.bank import Bank
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.files import read_json
@@ -48,7 +51,10 @@ def correct(
             help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet)."
         ),
     ],
-    bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
+    bank: Annotated[
+        str,
+        typer.Option(help="What to correct with: a bank (a file or a name), or what advise wrote."),
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -86,8 +92,9 @@ def correct(
       transil correct scores.npy --bank lwf-t --schedule 12,5,5,8,3,4 --state 6 -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
+      transil correct scores.npy --bank mine.json -o corrected.npy  (of advise --bank-out)
     """
-    loaded = load_bank(bank, schedule=read_schedule(schedule))
+    loaded = _loaded(bank, schedule)
     if output.exists() and source.exists() and output.samefile(source):
         raise TransilError(f"{output}: these are the scores to correct; write to another file")
     with progress_bar(1.0) as update:
@@ -102,7 +109,22 @@ def correct(
             keep=keep.split(",") if keep else (),
             key=key,
         )
-    say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
+    how = describe(loaded, rescale) if isinstance(loaded, Bank) else _described(loaded)
+    say(f"{output}: {rows:,} rows of state {done}, corrected with {how}")
+
+
+def _loaded(bank: str, schedule: str | None) -> Bank | Corrector:
+    """A bank, or a corrector from its file."""
+    if not is_corrector(bank):
+        return load_bank(bank, schedule=read_schedule(schedule))
+    if schedule is not None:
+        raise TransilError(f"{bank}: a corrector knows its schedule; leave out --schedule")
+    return read_corrector(bank, Corrector)
+
+
+def _described(corrector: Corrector) -> str:
+    prior = "" if corrector.prior_ is None else f"; it assumes that {corrector.prior_.says}"
+    return f"a corrector fitted on {corrector.rows_:,} rows{prior}"
 
 
 def read_order_option(text: str | None) -> list[int] | None:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -151,6 +152,16 @@ def complain(kind: str, style: str, text: str) -> None:
 def percent(value: float, sign: bool = False) -> str:
     """0.3370 as 33.70; with `sign`, +8.49."""
     return "-" if _missing(value) else f"{100 * value:{'+' if sign else ''}.2f}"
+
+
+@contextmanager
+def warnings_last() -> Iterator[None]:
+    """What is warned of inside is told at the end, and only where nothing goes wrong."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 @contextmanager
