@@ -18,6 +18,7 @@ import typer
 
 from transil import __version__
 from transil.cli import (
+    advise,
     banks,
     correct,
     data,
@@ -43,6 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+advise.add_to(app)
 scores.add_to(app)
 correct.add_to(app)
 fits.add_to(app)
