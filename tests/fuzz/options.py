@@ -81,6 +81,11 @@ BASES = {
     "transfer": _base("transfer both.json -o new", "both.json scores.npy store"),
     "correct": _base("correct scores.npy --bank bank.json -o new.npy", "scores.npy bank.json",
     "new.npy"),
+    "advise": _base("advise traffic.npy --schedule 4,2,2", "traffic.npy newest.npy ledger.json", ""),
+    "ledger record": _base(
+        "ledger record traffic.npy --schedule 4,2,2 --state 3 --ledger new.json", "traffic.npy",
+        "new.json .new.json.lock"),
+    "ledger show": _base("ledger show ledger.json", "ledger.json"),
     "bank list": _base("bank list lwf"),
     "bank show": _base("bank show both.json", "both.json"),
     "bank compare": _base("bank compare bank.json both.json", "bank.json both.json"),
@@ -100,7 +105,7 @@ BASES = {
 }  # fmt: skip
 # What these give back is the exit code or a picture of the command line itself.
 LEFT_OUT = {"help", "install_completion", "show_completion", "version", "plugins"}
-OUTPUTS = {"output", "figure", "sheet", "markdown", "cache_dir"}
+OUTPUTS = {"output", "bank_out", "figure", "sheet", "markdown", "cache_dir"}
 NEVER = ("kept.txt/x", "a\0b", "pipe", "loop", "a" * 5000, "kept.txt")
 
 
