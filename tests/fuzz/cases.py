@@ -230,14 +230,18 @@ BANKS = (
         )
     ),
     Target(
-        RECORD, "traffic.npy", "npy bytes place", "ledger.json", "ledger.json .ledger.json.lock"
+        RECORD,
+        "traffic.npy",
+        "npy bytes place",
+        "ledger.json",
+        "ledger.json .ledger.json.lock nowhere",
     ),
     Target(
         RECORD,
         "ledger.json",
         "json text bytes place beside",
         "traffic.npy",
-        "ledger.json .ledger.json.lock",
+        "ledger.json .ledger.json.lock nowhere",
     ),
     Target("ledger show ledger.json", "ledger.json", "json text bytes place"),
     Target(

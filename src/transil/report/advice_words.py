@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from transil.adaptation.advice import Advice, BankTried
-from transil.adaptation.assumptions import Assumption
 from transil.adaptation.left import LEAST_LEFT
 from transil.report.names import MISSING, count, method, signed
 
@@ -48,17 +47,14 @@ class Section:
 
 def sections(advice: Advice, commands: Sequence[str]) -> list[Section]:
     """All that is said; `commands` are the next ones."""
-    made = [
-        Section("newest", "First, one number", _newest(advice)),
-        Section("seen", "What the scores show", _seen(advice), _shares(advice)),
-        Section("advised", "What to do", _advised(advice)),
-        Section(
-            "assumptions",
-            "If class frequencies are others",
-            _assumed(advice),
-            _assumptions(advice.assumptions),
-        ),
-    ]
+    made = [Section("seen", "What the scores show", _seen(advice), _shares(advice))]
+    lost = advice.abstained is not None and advice.nothing_left
+    if not lost:
+        made.insert(0, Section("newest", "First, one number", _newest(advice)))
+    made.append(Section("advised", "What to do", _advised(advice)))
+    if not lost:
+        heading = "If class frequencies are others"
+        made.append(Section("assumptions", heading, _assumed(advice), _assumptions(advice)))
     if advice.cautions:
         made.append(Section("cautions", "Beware", tuple(map(_sentence, advice.cautions))))
     lines = (ONLY_LABELS,) if commands else ("Nothing: the scores stay as they are.",)
@@ -188,14 +184,20 @@ def _seen(advice: Advice) -> tuple[str, ...]:
     )
     said += [_distance(bank) for bank in advice.banks if bank.distance is not None]
     if advice.left is not None:
-        means = "nothing to recover" if advice.nothing_left else "something to recover"
+        means = (
+            "so nothing can be recovered" if advice.nothing_left else "so there is something left"
+        )
         said.append(
-            f"Of what the model knew of old classes {advice.left:.2f} of 1 is left: {means} (below "
-            f"{LEAST_LEFT:g} there is nothing)."
+            f"They tell old classes apart to {advice.left:.2f} of 1, {means} (below {LEAST_LEFT:g} "
+            "nothing is)."
         )
     said.append(
-        "In %, for each group: its share of all classes, of the raw and the corrected predictions, and "
-        "the share that is assumed."
+        "In %, for each group: its share of all classes and of the raw predictions"
+        + (
+            ", of the corrected ones, and the share that is assumed."
+            if advice.abstained is None
+            else "."
+        )
     )
     return tuple(said)
 
@@ -210,17 +212,17 @@ def _distance(bank: BankTried) -> str:
 
 def _shares(advice: Advice) -> Grid:
     heads = ("group", "classes", "of all", "raw", "corrected", "assumed")
-    shown = _some(advice.groups)
     rows = [
-        (
-            f"{g.group}", f"{g.classes}", f"{100 * g.fair:.1f}", f"{100 * g.before:.1f}",
-            f"{100 * g.after:.1f}", f"{100 * g.assumed:.1f}",
+        ("...", *[""] * 5)
+        if g is None
+        else (
+            f"{g.group}", f"{g.classes}",
+            *(f"{100 * share:.1f}" for share in (g.fair, g.before, g.after, g.assumed)),
         )
-        if g is not None
-        else ("...", *[""] * 5)
-        for g in shown
+        for g in _some(advice.groups)
     ]  # fmt: skip
-    return Grid(heads, tuple(rows))
+    shown = len(heads) if advice.abstained is None else 4
+    return Grid(heads[:shown], tuple(row[:shown] for row in rows))
 
 
 def _some(items: Sequence[T]) -> list[T | None]:
@@ -303,20 +305,21 @@ def _paid(advice: Advice) -> list[str]:
 def _assumed(advice: Advice) -> tuple[str, ...]:
     said = (
         "Each row is another assumption: the share of the newest group in it, the share of "
-        "predictions it would then have, and the predictions that differ from the advised ones."
+        "predictions it would then have, and the predictions that "
     )
-    said += " The row with * is advised."
     if advice.risk is None:
-        return (said,)
+        return (said + "would change.",)
     return (
-        said,
+        said + "differ from the advised ones. The row with * is advised.",
         "Gain: what the advised correction gains over uncorrected scores if the row is true, in points, "
         "estimated from the scores.",
     )
 
 
-def _assumptions(rows: Sequence[Assumption]) -> Grid:
+def _assumptions(advice: Advice) -> Grid:
     heads = ("class frequencies", "newest", "predicted", "moved", "gain")
+    acts = advice.risk is not None
+    rows = (row for row in advice.assumptions if acts or not row.advised)
     cells = [
         (
             prior_name(row.name) + (" *" if row.advised else ""),
@@ -327,7 +330,8 @@ def _assumptions(rows: Sequence[Assumption]) -> Grid:
         )
         for row in rows
     ]
-    return Grid(heads, tuple(cells))
+    shown = len(heads) if acts else 4
+    return Grid(heads[:shown], tuple(row[:shown] for row in cells))
 
 
 def _sentence(text: str) -> str:

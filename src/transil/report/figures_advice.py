@@ -114,6 +114,8 @@ def _risk(advice: Advice) -> Picture | None:
         xytext=(4 if right else -4, 0), textcoords="offset points", ha="left" if right else "right",
     )  # fmt: skip
     axes.set_xlim(0, 100)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.12 * (high - low))  # for the word
     axes.set_ylabel("gain over uncorrected (points)")
     axes.grid(axis="y")
     grid.x_label("% of the traffic that is of the newest group")
