@@ -85,6 +85,7 @@ ADVISE = (
     "--before earlier.npy --prior shares.json --ledger ledger.json -o new.html --bank-out new.json"
 )
 NEW = "new.html new.json"
+REMEMBERED = "ledger.json .ledger.json.lock nowhere"  # the last: what a link of that name leads to
 RECORD = "ledger record traffic.npy --schedule 4,2,2 --state 3 --method lwf-t --ledger ledger.json"
 
 SCORES = (
@@ -234,14 +235,14 @@ BANKS = (
         "traffic.npy",
         "npy bytes place",
         "ledger.json",
-        "ledger.json .ledger.json.lock nowhere",
+        REMEMBERED,
     ),
     Target(
         RECORD,
         "ledger.json",
         "json text bytes place beside",
         "traffic.npy",
-        "ledger.json .ledger.json.lock nowhere",
+        REMEMBERED,
     ),
     Target("ledger show ledger.json", "ledger.json", "json text bytes place"),
     Target(

@@ -26,8 +26,9 @@ from transil.adaptation.view import Given, View, levels
 from transil.arrays import FloatArray, check_raw
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, read_order, state_of
+from transil.correction.open_bank import GENERIC
 from transil.correction.scales import Distance
-from transil.correction.shipped import load_bank
+from transil.correction.shipped import ANY, load_bank
 from transil.errors import TransilError
 from transil.schedule import Schedule, ScheduleLike
 
@@ -220,10 +221,10 @@ def _choose(
 ) -> tuple[list[BankTried], tuple[str, Bank] | None]:
     """The bank of the method, else the generic one; none where the scores lie far from both."""
     tried: list[BankTried] = []
-    for name in dict.fromkeys((method or "generic", "generic")):
+    for name in dict.fromkeys((method or GENERIC, GENERIC)):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            bank = load_bank(name, schedule=schedule)
+            bank = load_bank(f"{name}{ANY}", schedule=schedule)
             found = bank.mismatch(learned, state)
         distance = found.ratio if isinstance(found, Distance) else None
         far = found is not None and found.matters
