@@ -167,7 +167,7 @@ def case_of(command: str, parameter: Any, value: str, case: str) -> Case:
     """The command with one of its parameters given as `value`."""
     base = BASES[command]
     words = list(base.words)
-    output = parameter.name in OUTPUTS
+    output = parameter.name in OUTPUTS or (command, parameter.name) == ("ledger record", "ledger")
     if parameter.param_type_name == "argument":
         if parameter.name == "settings":
             words.append(value)
