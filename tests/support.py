@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,3 +126,43 @@ def ship(
     bank = fit(stores, correction=correction, solver=solver, **few)
     bank.save(folder / f"{name}.json")
     return bank
+
+
+def refused_here(*words: str | Path, says: str, cwd: Path) -> None:
+    """Run a command that must be refused in one line that says this, with nothing on stdout."""
+    done = run_here(*words, cwd=cwd)
+    assert done.returncode == 2, done.stdout
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert says in done.stderr
+
+
+# A window has a least width, a frame in it has not: a page is looked at in a frame.
+FRAME = """<!DOCTYPE html><meta charset="utf-8"><body style="margin:0">
+<script>addEventListener("message",function(e){document.body.dataset.seen=e.data})</script>
+<iframe src="probed.html" style="border:0;width:WIDTHpx;height:900px"></iframe></body>"""
+
+
+def probed(text: str, probe: str, width: int, dark: bool, folder: Path) -> list[str]:
+    """What a script that is put into a page posts of it, in a real browser; a picture in shot.png.
+
+    The test is skipped where no Chromium is installed.
+    """
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next((path for name in names if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip(f"no Chromium here ({', '.join(names)})")
+    (folder / "probed.html").write_text(text.replace("</body>", f"{probe}</body>"))
+    (folder / "frame.html").write_text(FRAME.replace("WIDTH", str(width)))
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         "--enable-logging=stderr", "--v=0", f"--user-data-dir={folder / 'profile'}",
+         f"--blink-settings=preferredColorScheme={0 if dark else 1}",  # 0 is dark
+         "--window-size=1300,900", "--virtual-time-budget=2000", "--dump-dom",
+         f"--screenshot={folder / 'shot.png'}", (folder / "frame.html").as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr  # no error of a script, nothing that could not be loaded
+    seen = re.search(r'data-seen="([^"]*)"', done.stdout)
+    assert seen is not None, done.stderr[-2000:]
+    return seen[1].split(";")

@@ -12,8 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from support import run_here
-from transil import ScoreStore, TransilError, fit
+from support import refused_here, run_here
+from transil import Corrector, ScoreStore, TransilError, fit
 from transil.engine import RunFolder, load_model, resolve, train
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.setup import make_stream, open_run_images
@@ -142,6 +142,31 @@ def test_predict(run: RunFolder, tmp_path: Path) -> None:
     assert len(rows) == 6
     assert float(rows[0]["score"]) == pytest.approx(float(corrected[0].max()), abs=1e-3)
     assert best[0] in run_here("predict", run.path, files[0], cwd=tmp_path).stdout
+
+
+def test_predict_by_what_advise_wrote(run: RunFolder, tmp_path: Path) -> None:
+    model = load_model(run.path)
+    pixels = pixels_of(run, 3)
+    traffic = torch.as_tensor(model(pixels)).repeat(8, 1)
+    sizes = list(model.schedule.sizes)
+    fitted = Corrector(sizes, bank="none", prior="uniform").fit(traffic)
+    fitted.save(tmp_path / "mine.json")
+    Image.fromarray(pixels[0]).save(tmp_path / "a.png")
+    words: list[str | Path] = ["predict", run.path, "a.png", "--bank", "mine.json", "--json"]
+    done = run_here(*words, cwd=tmp_path)
+    corrected = fitted.transform(traffic[:1])
+    (row,) = json.loads(done.stdout)["images"]
+    assert row["classes"][0]["class"] == model.class_names[int(corrected.argmax())]
+    assert row["classes"][0]["score"] == pytest.approx(float(corrected.max()), abs=1e-3)
+    for more, says in (
+        (["--rescale"], "leave out --rescale"),
+        (["--state", "2"], "is for state 3"),
+    ):
+        refused_here(*words, *more, says=says, cwd=tmp_path)
+    other = Corrector(sizes, method="siw", bank="none", prior="uniform").fit(traffic)
+    other.save(tmp_path / "mine.json")
+    refused_here(*words, says="this corrector is for 'siw'", cwd=tmp_path)
+    assert run_here(*words, "--any-method", cwd=tmp_path).returncode == 0
 
 
 def test_mistakes(run: RunFolder, tmp_path: Path) -> None:

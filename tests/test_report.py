@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 from report_results import REFERENCES, made_up
+from support import probed
 from transil.errors import TransilError
 from transil.experiment.results import Cell, Failure, Results, Setting
 from transil.report import paper, write_report
@@ -469,17 +468,6 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert "No figures: figures need matplotlib; run: pip install matplotlib" in text
 
 
-def _chromium() -> str:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    pytest.skip("no Chromium here (chromium, chromium-browser or google-chrome)")
-
-
-# A window has a least width, a frame in it has not: the page is looked at in a frame.
-FRAME = """<!DOCTYPE html><meta charset="utf-8"><body style="margin:0">
-<script>addEventListener("message",function(e){document.body.dataset.seen=e.data})</script>
-<iframe src="probed.html" style="border:0;width:WIDTHpx;height:900px"></iframe></body>"""
 PROBE = """<script>
 var wide=document.documentElement.scrollWidth>innerWidth,
  dark=matchMedia("(prefers-color-scheme:dark)").matches,
@@ -492,23 +480,10 @@ parent.postMessage([innerWidth,wide,dark,out,ink].join(";"),"*")</script>"""
 @pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 1280), (True, 390)])
 def test_in_a_browser(page: Path, tmp_path: Path, dark: bool, width: int) -> None:
     image = pytest.importorskip("PIL.Image")
-    text = page.read_text()
-    (tmp_path / "probed.html").write_text(text.replace("</body>", f"{PROBE}</body>"))
-    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)))
-    shot = tmp_path / "shot.png"
-    done = subprocess.run(
-        [_chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         "--enable-logging=stderr", "--v=0", f"--user-data-dir={tmp_path / 'profile'}",
-         f"--blink-settings=preferredColorScheme={0 if dark else 1}",  # 0 is dark
-         "--window-size=1300,900", "--virtual-time-budget=2000", "--dump-dom",
-         f"--screenshot={shot}", (tmp_path / "frame.html").as_uri()],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr  # no error of a script, nothing that could not be loaded
-    seen = re.search(r'data-seen="([^"]*)"', done.stdout)
-    assert seen is not None, done.stderr[-2000:]
+    seen = probed(page.read_text(), PROBE, width, dark, tmp_path)
     ink = "rgb(230, 232, 235)" if dark else "rgb(27, 31, 36)"
-    assert seen[1].split(";") == [str(width), "false", str(dark).lower(), "0", ink]
+    assert seen == [str(width), "false", str(dark).lower(), "0", ink]
+    shot = tmp_path / "shot.png"
     if shot.is_file():  # some versions either dump or draw
         corner = np.asarray(image.open(shot).convert("L"))[:4, :4].mean()
         assert corner < 40 if dark else corner > 240

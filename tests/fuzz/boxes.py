@@ -54,7 +54,7 @@ class Case:
     def command(self) -> str:
         """`bank show` or `fit`."""
         found = [word for word in self.words[:2] if word.isalpha() or "-" in word[1:]]
-        two = self.words[:1] in (("bank",), ("data",)) and len(found) > 1
+        two = self.words[:1] in (("bank",), ("data",), ("ledger",)) and len(found) > 1
         return " ".join(found[: 2 if two else 1]) or "transil"
 
 

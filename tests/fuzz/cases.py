@@ -80,6 +80,14 @@ AFTER = (
     "train --after run --data formula:strokes?classes=6&train=20&test=4&size=16 -o new --device cpu"
 )
 
+ADVISE = (
+    "advise traffic.npy --schedule 4,2,2 --method lwf-t --newest-labels newest.npy "
+    "--before earlier.npy --prior shares.json --ledger ledger.json -o new.html --bank-out new.json"
+)
+NEW = "new.html new.json"
+REMEMBERED = "ledger.json .ledger.json.lock nowhere"  # the last: what a link of that name leads to
+RECORD = "ledger record traffic.npy --schedule 4,2,2 --state 3 --method lwf-t --ledger ledger.json"
+
 SCORES = (
     Target(
         "import-scores numpy --format numpy -o new",
@@ -211,6 +219,41 @@ BANKS = (
         "bank.json",
     ),
     Target("bank check scores.npy --state 3 --bank bank.json", "bank.json", "json", "scores.npy"),
+    *(
+        Target(
+            ADVISE, file, ways, "traffic.npy newest.npy earlier.npy shares.json ledger.json", NEW
+        )
+        for file, ways in (
+            ("traffic.npy", "npy npy bytes place"),
+            ("newest.npy", "npy npy bytes place"),
+            ("earlier.npy", "npy bytes place"),
+            ("shares.json", "json bytes place"),
+            ("ledger.json", "json text place"),
+        )
+    ),
+    Target(
+        RECORD,
+        "traffic.npy",
+        "npy bytes place",
+        "ledger.json",
+        REMEMBERED,
+    ),
+    Target(
+        RECORD,
+        "ledger.json",
+        "json text bytes place beside",
+        "traffic.npy",
+        REMEMBERED,
+    ),
+    Target("ledger show ledger.json", "ledger.json", "json text bytes place"),
+    Target(
+        "correct traffic.npy --bank mine.json -o new.npy",
+        "mine.json",
+        "json text bytes place",
+        "traffic.npy",
+        "new.npy",
+        2,
+    ),
 )
 
 ANY = (

@@ -84,6 +84,11 @@ BASES = {
     "transfer": _base("transfer both.json -o new", "both.json scores.npy store curve.json"),
     "correct": _base("correct scores.npy --bank curve.json --schedule 4,2,2 -o new.npy",
     "scores.npy bank.json curve.json", "new.npy"),
+    "advise": _base("advise traffic.npy --schedule 4,2,2", "traffic.npy newest.npy ledger.json", ""),
+    "ledger record": _base(
+        "ledger record traffic.npy --schedule 4,2,2 --state 3 --ledger new.json", "traffic.npy",
+        "new.json .new.json.lock"),
+    "ledger show": _base("ledger show ledger.json", "ledger.json"),
     "bank list": _base("bank list lwf"),
     "bank show": _base("bank show both.json", "both.json curve.json"),
     "bank make": _base("bank make curve.json --schedule 4,2,2 --like scores.npy --state 3 -o new",
@@ -106,7 +111,7 @@ BASES = {
 }  # fmt: skip
 # What these give back is the exit code or a picture of the command line itself.
 LEFT_OUT = {"help", "install_completion", "show_completion", "version", "plugins"}
-OUTPUTS = {"output", "figure", "sheet", "markdown", "cache_dir"}
+OUTPUTS = {"output", "bank_out", "figure", "sheet", "markdown", "cache_dir"}
 # A bank may take the place of another that lies there.
 BANKS_OVER = {("transfer", "curve.json")}
 NEVER = ("kept.txt/x", "a\0b", "pipe", "loop", "a" * 5000, "kept.txt")
@@ -170,7 +175,7 @@ def case_of(command: str, parameter: Any, value: str, case: str) -> Case:
     """The command with one of its parameters given as `value`."""
     base = BASES[command]
     words = list(base.words)
-    output = parameter.name in OUTPUTS
+    output = parameter.name in OUTPUTS or (command, parameter.name) == ("ledger record", "ledger")
     if parameter.param_type_name == "argument":
         if parameter.name == "settings":
             words.append(value)

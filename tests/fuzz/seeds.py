@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from test_interop import (
     write_released_bank,
     write_released_layout,
 )
-from transil import fit
+from transil import Corrector, Ledger, fit
 from transil.correction.fitting import fit_any_schedule
 from transil.data.cache import cached_images, convert
 from transil.data.sources.folder import FolderSource
@@ -122,6 +123,7 @@ def _scores(folder: Path) -> None:
             rows.writerow(["image", *names])
             rows.writerows([f"{i}.png", *map(repr, r)] for i, r in enumerate(scores.tolist()))
     _parquet(folder, scores, names)
+    _adaptation(folder)
     (folder / "order.json").write_text(json.dumps([2, 0, 1, 3, 5, 4, 7, 6]))
     (folder / "small.json").write_text(json.dumps([[1], [0]]))
     (folder / "schedule.json").write_text(json.dumps([[0, 1, 2, 3], [4, 5], [6, 7]]))
@@ -147,6 +149,21 @@ def _any_schedule(folder: Path) -> None:
     curve.for_schedule("2,2").like(pairs, 2).save(folder / "pair-any.json")
     # Rows enough in each state to measure them.
     biased_scores(SCHEDULE, seed=4, images_per_class=16).save(folder / "large")
+def _adaptation(folder: Path) -> None:
+    """What `advise` and the ledger read and write: two thirds of 192 rows have no label."""
+    store = biased_scores(SCHEDULE, seed=1, images_per_class=24, splits=("test",))
+    made = store.get("test", 3)
+    np.save(folder / "traffic.npy", made.scores)
+    np.save(folder / "newest.npy", np.where(made.labels >= 6, made.labels, -1))
+    np.save(folder / "earlier.npy", np.array(made.scores)[:72])
+    (folder / "shares.json").write_text(json.dumps({str(c): 1 + c for c in range(8)}))
+    ledger = Ledger(folder / "ledger.json", SCHEDULE, "lwf-t")
+    corrector = Corrector(SCHEDULE, method="lwf-t", prior="uniform")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # eight classes are fewer than references had
+        for state in (1, 2):
+            ledger.record(state, store.get("test", state).scores)
+        corrector.fit(made.scores).save(folder / "mine.json")
 
 
 def _parquet(folder: Path, scores: Any, names: list[str]) -> None:

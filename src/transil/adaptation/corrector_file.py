@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ from transil.adaptation.columns import Columns
 from transil.adaptation.priors import Prior
 from transil.arrays import Float64Array
 from transil.errors import TransilError
-from transil.files import check_replaceable, digest, write_json
+from transil.files import check_replaceable, digest, open_regular, write_json
 from transil.schedule import Schedule
 from transil.typed import read_file
 
@@ -91,6 +92,15 @@ def write_corrector(path: str | os.PathLike[str], corrector: Corrector) -> None:
     )  # fmt: skip
     check_replaceable(path, FORMAT, VERSION)
     write_json(path, {**asdict(kept), "checksum": kept.sum()})
+
+
+def is_corrector(name: str | os.PathLike[str]) -> bool:
+    """Whether a name is that of a corrector's file; its beginning says what it is."""
+    if not os.path.isfile(name):
+        return False
+    with open_regular(name) as file:
+        start = file.read(200).decode(errors="replace")
+    return re.search(rf'"format":\s*"{FORMAT}"', start) is not None
 
 
 def read_corrector(path: str | os.PathLike[str], make: type[C]) -> C:

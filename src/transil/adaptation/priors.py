@@ -202,7 +202,7 @@ def _by_name(given: Mapping[Any, Any], names: Sequence[Any]) -> Float64Array:
 def _numbers(given: Any) -> Float64Array:
     try:
         values = np.asarray(to_numpy(given, "prior"), dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TransilError("prior: expected numbers, one share for each class") from None
     if values.ndim != 1:
         raise TransilError(

@@ -17,7 +17,19 @@ from typing import Annotated, Any
 import typer
 
 from transil import __version__
-from transil.cli import banks, correct, data, demo, experiments, fits, predict, scores, train
+from transil.cli import (
+    advise,
+    banks,
+    correct,
+    data,
+    demo,
+    experiments,
+    fits,
+    ledger,
+    predict,
+    scores,
+    train,
+)
 from transil.cli.output import complain, drop_warnings, note, tell_warnings, warn
 from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
@@ -32,10 +44,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+advise.add_to(app)
 scores.add_to(app)
 correct.add_to(app)
 fits.add_to(app)
 banks.add_to(app)
+ledger.add_to(app)
 data.add_to(app)
 train.add_to(app)
 predict.add_to(app)

@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from transil.adaptation.corrector import Corrector
+from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.options import Rescale, Strength, strengthened
 from transil.cli.output import check_apart, progress_bar, read_schedule, say
 from transil.cli.scores import describe
+from transil.correction.bank import Bank
 from transil.correction.scales import Newest
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
@@ -50,7 +53,10 @@ def correct(
             help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet)."
         ),
     ],
-    bank: Annotated[str, typer.Option(help="The bank to correct with: a file or a name.")],
+    bank: Annotated[
+        str,
+        typer.Option(help="What to correct with: a bank (a file or a name), or what advise wrote."),
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -90,8 +96,9 @@ def correct(
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --strength 0.5 -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
+      transil correct scores.npy --bank mine.json -o corrected.npy  (of advise --bank-out)
     """
-    loaded = strengthened(load_bank(bank, schedule=read_schedule(schedule)), strength)
+    loaded = _loaded(bank, schedule, strength)
     check_apart(output, source, "these are the scores to correct")
     costs: list[Newest] = []
     with progress_bar(1.0) as update:
@@ -107,9 +114,25 @@ def correct(
             key=key,
             cost=costs.append,
         )
-    say(f"{output}: {rows:,} rows of state {done}, corrected with {describe(loaded, rescale)}")
+    how = describe(loaded, rescale) if isinstance(loaded, Bank) else _described(loaded)
+    say(f"{output}: {rows:,} rows of state {done}, corrected with {how}")
     for cost in costs:
         say(f"rescaled the bank predicts {cost}")
+
+
+def _loaded(bank: str, schedule: str | None, strength: float | None) -> Bank | Corrector:
+    """A bank, or a corrector from its file."""
+    if not is_corrector(bank):
+        return strengthened(load_bank(bank, schedule=read_schedule(schedule)), strength)
+    for word, given in (("schedule", schedule), ("strength", strength)):
+        if given is not None:
+            raise TransilError(f"{bank}: a corrector knows its {word}; leave out --{word}")
+    return read_corrector(bank, Corrector)
+
+
+def _described(corrector: Corrector) -> str:
+    prior = "" if corrector.prior_ is None else f"; it assumes that {corrector.prior_.says}"
+    return f"a corrector fitted on {corrector.rows_:,} rows{prior}"
 
 
 def read_order_option(text: str | None) -> list[int] | None:

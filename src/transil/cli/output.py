@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,6 +172,16 @@ def drop_warnings() -> None:
 def percent(value: float, sign: bool = False) -> str:
     """0.3370 as 33.70; with `sign`, +8.49."""
     return "-" if _missing(value) else f"{100 * value:{'+' if sign else ''}.2f}"
+
+
+@contextmanager
+def warnings_last() -> Iterator[None]:
+    """What is warned of inside is told at the end, and only where nothing goes wrong."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 @contextmanager

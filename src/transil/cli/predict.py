@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil.adaptation.corrector import Corrector
+from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
 from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
 from transil.correction.shipped import bank_for
 from transil.errors import TransilError
 from transil.files import atomic_file, check_output
+from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 if TYPE_CHECKING:
@@ -32,7 +35,10 @@ def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a training.")],
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
     bank: Annotated[
-        str | None, typer.Option(help="Correct the scores with this bank (file or name).")
+        str | None,
+        typer.Option(
+            help="Correct the scores with this bank (file or name), or what advise wrote."
+        ),
     ] = None,
     state: Annotated[
         int | None, typer.Option(help="The model after this state; else the last one.")
@@ -71,7 +77,8 @@ def predict(
     kind = _kind(as_json, as_csv, output)
     check_goes_with_bank(bank is not None, rescale, strength)
     model = load_model(run, state, method=method, device=device)
-    correction = None if bank is None else bank_for(bank, model.schedule)
+    corrector = _corrector(bank, model, any_method, rescale, strength)
+    correction = None if bank is None or corrector else bank_for(bank, model.schedule)
     if correction is not None:
         named = ScoreStore.from_arrays(
             {}, model.schedule, method=model.method.name, dataset=str(run)
@@ -80,6 +87,8 @@ def predict(
         correction = strengthened(correction, strength)
     files = list(_files(images))
     scores = _scores(model, files)
+    if corrector is not None:
+        scores = corrector.transform(scores)
     if correction is not None:
         raw, scores = scores, correction.correct(scores, model.state, rescale=rescale)
         if rescale and (cost := correction.newest(raw, model.state)) is not None:
@@ -99,6 +108,33 @@ def predict(
             for row in found
         ]
         print_table(None, ["image", *heads], cells)
+
+
+def _corrector(
+    bank: str | None, model: Model, any_method: bool, rescale: bool, strength: float | None
+) -> Corrector | None:
+    """What 'advise' wrote for this model; None where a bank is named, or nothing."""
+    if bank is None or not is_corrector(bank):
+        return None
+    made = read_corrector(bank, Corrector)
+    for word, given in (("rescale", rescale), ("strength", strength is not None)):
+        if given:
+            raise TransilError(f"{bank}: a corrector is as it was fitted; leave out --{word}")
+    known = Schedule.of(made.schedule or [made.n_features_in_])
+    if (
+        made.state_ != model.state
+        or known.sizes[: model.state] != model.schedule.sizes[: model.state]
+    ):
+        raise TransilError(
+            f"{bank}: this corrector is for state {made.state_} of {known}, the model is in state "
+            f"{model.state} of {model.schedule}; fit one for it (transil advise)"
+        )
+    if made.method not in (None, model.method.name) and not any_method:
+        raise TransilError(
+            f"{bank}: this corrector is for '{made.method}', the model was trained with "
+            f"'{model.method.name}' (--any-method tries it all the same)"
+        )
+    return made
 
 
 def _kind(as_json: bool, as_csv: bool, output: Path | None) -> str | None:

@@ -25,7 +25,7 @@ from transil.report.parts import (
     what,
 )
 from transil.report.study import Study
-from transil.report.style import CSS, SCRIPT
+from transil.report.style import SCRIPT, document
 from transil.report.writers import md, to_csv, to_markdown, to_tex
 from transil.report.written import PICTURE, Output, check_outputs, write_outputs
 
@@ -134,17 +134,13 @@ def _page(parts: Parts, readings: Sequence[str], links: Links) -> str:
         f'<section aria-labelledby="{i}"><h2 id="{i}">{escape(h)}</h2>{c}</section>\n'
         for i, h, c in sections
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}: report</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+    content = (
         f"<header><h1>{escape(title)}</h1><p>{escape(what(study))}</p>"
         f'<nav aria-label="Sections"><ul>{nav}</ul></nav></header>\n'
         f"<main>\n{_limits(study)}{body}</main>\n"
         "<footer>Made by transil. Accuracies are top-1, on test images.</footer>\n"
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
+    return document(f"{title}: report", content, script=SCRIPT)
 
 
 def _brief(heading: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 CSS = """
 :root{color-scheme:light dark;--bg:#fff;--text:#1b1f24;--muted:#57606a;--line:#d0d7de;--soft:#f4f6f8;
 --link:#0b57a4;--gain:#00694f;--loss:#a83a00;--note:#fff6e0;--note-line:#b78900}
@@ -96,3 +98,15 @@ function reveal(){var e=document.getElementById(decodeURIComponent(location.hash
 var d=e&&e.closest("details");if(d&&!d.open){d.open=true;e.scrollIntoView()}}
 addEventListener("hashchange",reveal);reveal();
 """
+
+
+def document(title: str, body: str, *, css: str = CSS, script: str = "") -> str:
+    """A whole page around a body that is escaped already, `title` is not."""
+    script = f"<script>{script}</script>\n" if script else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}</title>\n<style>{css}</style>\n</head>\n<body>\n"
+        f"{body}{script}</body>\n</html>\n"
+    )
