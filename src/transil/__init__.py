@@ -24,6 +24,7 @@ from transil.errors import ConvergenceWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.gains import gains
 from transil.metrics import Metrics
+from transil.recorder import ScoreRecorder
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
@@ -38,6 +39,7 @@ __all__ = [
     "Metrics",
     "Penalty",
     "Schedule",
+    "ScoreRecorder",
     "ScoreScaleWarning",
     "ScoreStore",
     "TransilError",

@@ -189,6 +189,14 @@ def has_masks(scores: FloatArray | torch.Tensor) -> bool:
     return math.prod(values.shape) > 0 and float(values.min()) == -math.inf
 
 
+def array_or_tensor(x: Any, where: str) -> Any:
+    """A plain tensor as it is, wherever it lies; anything else as an array."""
+    if is_torch(x):
+        check_plain(x, where)
+        return x
+    return to_numpy(x, where)
+
+
 def to_numpy(x: Any, where: str = "array") -> NDArray[Any]:
     """An array on the CPU from a NumPy array, a torch tensor or nested lists."""
     if not is_torch(x):
