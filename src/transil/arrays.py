@@ -39,7 +39,8 @@ def check_scores(scores: object, where: str = "scores") -> None:
         floating, shape = np.issubdtype(scores.dtype, np.floating), scores.shape
     else:
         raise TransilError(
-            f"{where}: expected a NumPy array or a torch tensor, not {type(scores).__name__}"
+            f"{where}: expected a NumPy array, a torch tensor or a DataFrame, not "
+            f"{type(scores).__name__}"
         )
     refuse_masks(scores, where)
     if not floating:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from transil.arrays import FloatArray, array_or_tensor, probabilities, to_numpy
 from transil.errors import TransilError
+from transil.frames import array_of
 from transil.head import Head, HeadOrder
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import MANIFEST, ScoreStore, check_split
@@ -67,7 +68,7 @@ class ScoreRecorder:
                 "learns more classes needs a longer schedule, one that is trained anew another folder"
             )
         where = f"split '{split}', state {self.state}"
-        scores = array_or_tensor(scores, where)
+        scores = array_or_tensor(array_of(scores, where), where)
         if scores.ndim != 2:
             shape = tuple(scores.shape)
             raise TransilError(f"{where}: scores must be a table (rows, columns), not {shape}")

@@ -26,6 +26,7 @@ from transil.files import (
     told,
     write_json,
 )
+from transil.frames import array_of
 from transil.head import Head, HeadOrder
 from transil.schedule import Schedule, ScheduleLike
 from transil.store_files import (
@@ -110,7 +111,7 @@ class ScoreStore:
                         f"the whole is {wanted}"
                     )
                 where = f"split '{split}', state {state}"
-                outputs, labels = array_or_tensor(pair[0], where), pair[1]
+                outputs, labels = array_or_tensor(array_of(pair[0], where), where), pair[1]
                 if outputs.ndim == 2:
                     outputs = head.state(store.schedule, state).scores(outputs, where)
                 store.put(split, state, outputs, labels)
@@ -320,13 +321,16 @@ class ScoreStore:
         kept: Mapping[tuple[str, int], FileEntry],
     ) -> None:
         """Finish data files one by one, and make a manifest of them and of those that are kept."""
+        assert self.path is not None
         before, new = list(self._files.values()), {}
+        there = {path.name for path in self.path.iterdir()}  # a damaged manifest may not name them
         try:
             for key, file in files:
                 new[key] = file.finish(*key)
             self._write_manifest({**kept, **new})
         except BaseException:
-            self._remove(list(new.values()))  # what was there stays, what is new goes
+            # What was there stays, what is new goes.
+            self._remove([entry for entry in new.values() if entry.file not in there])
             raise
         self._remove(before)
 

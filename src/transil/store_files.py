@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.errors import TransilError, reason
 from transil.files import Draft, sha256, told
+from transil.frames import array_of
 from transil.schedule import IntArray, Schedule
 from transil.typed import Between, short
 
@@ -101,7 +102,8 @@ def checked_scores(
 
     `first_row`: how many rows came before these.
     """
-    scores, labels = to_numpy(scores, where), to_numpy(labels, f"{where}, labels")
+    scores = to_numpy(array_of(scores, where), where)
+    labels = to_numpy(labels, f"{where}, labels")
     check_scores(scores, where)
     if scores.dtype.name not in DTYPES:
         raise TransilError(f"{where}: scores of type {scores.dtype}; use {', '.join(DTYPES)}")

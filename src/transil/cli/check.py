@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from transil.cli.correct import Groups, Key, Order, read_order_option
+from transil.cli.options import Groups, Keep, Key, Order, Rescale, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say
-from transil.cli.scores import Rescale
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
 from transil.correction.shipped import ANY, load_bank, shipped_any
@@ -19,7 +18,7 @@ from transil.interop.score_files import read_scores
 
 def check_command(
     source: Annotated[
-        Path, typer.Argument(help="Raw scores: .npy, .npz, a torch or safetensors file.")
+        Path, typer.Argument(help="Raw scores, in any kind of file that 'correct' reads.")
     ],
     state: Annotated[int, typer.Option(help="The model's state, from 1.")],
     bank: Annotated[
@@ -34,6 +33,7 @@ def check_command(
     schedule: Groups = None,
     order: Order = None,
     key: Key = None,
+    keep: Keep = None,
     rescale: Rescale = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
@@ -52,7 +52,7 @@ def check_command(
       transil bank check scores.npy --state 7 --bank lucir-s10 --rescale
       transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
     """
-    scores = read_scores(source, key)
+    scores = read_scores(source, key, read_names(keep)).scores
     if every and bank:
         raise TransilError("give --bank or --all, not both")
     groups = read_schedule(schedule)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from transil.cli.banks import note_turned, print_open, print_records
-from transil.cli.correct import Groups
+from transil.cli.options import Groups, Keep, Key, read_names
 from transil.cli.output import note, print_json, print_table, progress_bar, read_schedule, say
 from transil.correction.bank_json import FORMAT, VERSION, open_to_json
 from transil.correction.fitting import Watch, fit, fit_any_schedule
@@ -201,9 +201,13 @@ def transfer_command(
     schedule: Groups = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Bring it to the scale of these scores (.npy or .pt; no labels needed)."),
+        typer.Option(
+            help="Bring it to the scale of these scores (any kind of file; no labels needed)."
+        ),
     ] = None,
     state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+    key: Key = None,
+    keep: Keep = None,
     any_method: Annotated[
         bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
@@ -231,9 +235,9 @@ def transfer_command(
         loaded, how, reference=reference, target=store, split=split, same_method=not any_method
     )
     if like is not None:
-        result = like_file(result, like, state)
-    elif state is not None:
-        raise TransilError("--state goes with --like")
+        result = like_file(result, like, state, key, read_names(keep))
+    elif (state, key, keep) != (None, None, None):
+        raise TransilError("--state, --key and --keep go with --like")
     result.save(output)
     if how == "oracle":
         note(

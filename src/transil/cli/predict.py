@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil.cli.options import AnyMethod, Rescale
 from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
-from transil.cli.scores import AnyMethod, Rescale
 from transil.correction.shipped import bank_for
 from transil.errors import TransilError
 from transil.files import atomic_file, check_output

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from transil.correction.scales import (
 from transil.correction.solvers import FitRecord
 from transil.errors import TransilError
 from transil.files import read_json, write_json
+from transil.frames import AnyScores, array_of, is_frame, like_frame
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
 
@@ -118,21 +119,30 @@ class Bank:
 
     def correct(
         self,
-        scores: Scores,
+        scores: AnyScores,
         state: int | None = None,
         *,
         order: OrderLike | None = None,
         rescale: bool = False,
         quiet: bool = False,
-    ) -> Scores:
+    ) -> AnyScores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
 
+        An array, a tensor, or a DataFrame of pandas, polars or pyarrow whose columns are all scores.
         `state` counts from 1; without it, it is the state that has as many columns. Columns are
         the classes seen so far in the order in which they were learned; where they stand otherwise,
         `order[i]` is the column (from 0) of the i-th class learned, and columns stay where they are.
         With `rescale` the bank is first brought to the scale of these scores (see `at_scale`), which
         takes no labels. `quiet` says nothing of their size: for those who ask `mismatch`.
         """
+        if is_frame(scores):
+            made = self._corrected(array_of(scores), state, order, rescale, quiet)
+            return cast(AnyScores, like_frame(scores, made))
+        return cast(AnyScores, self._corrected(scores, state, order, rescale, quiet))
+
+    def _corrected(
+        self, scores: Any, state: int | None, order: OrderLike | None, rescale: bool, quiet: bool
+    ) -> Any:
         check_scores(scores)
         places = None if order is None else read_order(order, scores.shape[-1])
         learned = reordered(scores, places)
@@ -319,6 +329,7 @@ class Bank:
         Labels are not needed. State 1 is never corrected and tells nothing. It warns where the
         scores are so much larger or smaller that they are rather those of another method.
         """
+        scores = array_of(scores)
         check_scores(scores)
         self.schedule.check_columns(scores.shape[-1], state)
         bank, found = self._brought_to(scores, state)

@@ -1,16 +1,20 @@
-"""One file of scores in, one file of corrected scores out; larger than memory where need be."""
+"""The reader and the writer of scores: every command takes and gives all kinds of files by them.
+
+Arrays (`array_files`) hold scores alone, tables (`tables`) whatever else there is to say of an image.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from transil.arrays import FloatArray, check_finite, check_scores, is_torch, to_numpy
+from transil.arrays import FloatArray, check_finite, check_scores
 from transil.correction.affine import BLOCK
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
@@ -18,13 +22,101 @@ from transil.correction.scales import some_rows
 from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
-from transil.interop.named import ARRAYS, TORCH, load_named
-from transil.interop.tables import TABLES, check_guess, check_table, read_table, write_table
+from transil.interop.array_files import ARRAYS, as_array, load_named, save_array
+from transil.interop.tables import (
+    STREAM,
+    STREAM_NAME,
+    TABLES,
+    Table,
+    check_guess,
+    check_table,
+    read_table,
+    table_of,
+    write_table,
+)
 from transil.schedule import IntArray
-from transil.store_files import DTYPES
 
-WRITTEN = (".npy", *TORCH)
+KINDS = f"arrays ({', '.join(ARRAYS)}) or tables ({', '.join(TABLES)}; - is CSV)"
 SOME_ROWS = 1024  # tell the state of scores that may be larger than memory
+
+
+@dataclass(frozen=True)
+class ScoreFile:
+    """Scores (rows, columns) that were read, those of a .npy file as a map, and what came with them."""
+
+    path: Path  # for messages
+    scores: FloatArray
+    name: str = "scores"  # of the array, where its kind of file has one
+    bfloat16: bool = False  # the type they have in the file, and NumPy has not
+    table: Table | None = None  # with the other columns
+
+
+def read_scores(
+    source: str | os.PathLike[str], key: str | None = None, keep: Sequence[str] = ()
+) -> ScoreFile:
+    """The scores of a file of any kind; `-` is standard input.
+
+    Of several arrays `key` names the scores. In tables all columns of numbers are scores, but for those
+    that `keep` names, or one column of lists is, which `key` names.
+    """
+    source = Path(source)
+    if is_table(source):
+        table = read_table(source, keep, key)
+        path = STREAM_NAME if source == STREAM else source
+        return ScoreFile(path, table.scores, key or "scores", table=table)
+    if keep:
+        raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
+    found = load_named(source, key)
+    scores = as_array(found, str(source))
+    check_scores(scores, str(source))
+    return ScoreFile(source, scores, key or "scores", str(found.dtype) == "torch.bfloat16")
+
+
+def read_labels(source: Path) -> NDArray[Any]:
+    """The labels of a file of any kind: its only array, or its only column, (rows,)."""
+    if not is_table(source):
+        found = as_array(load_named(source), str(source))
+    else:
+        found = read_table(source).scores
+        if not found.size:
+            raise TransilError(f"{source}: expected one column of whole numbers, the labels")
+    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+def write_scores(
+    target: Path, like: ScoreFile, scores: Iterable[FloatArray], dtype: np.dtype[Any]
+) -> None:
+    """Write scores, given in blocks of rows, in place of those that were read.
+
+    The ending of `target` says how. A table keeps its other columns; an array has scores alone.
+    """
+    shape = like.scores.shape
+    if target.suffix == ".npy":
+        with atomic_file(target, durable=False) as file:
+            header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_2_0(file, header)
+            reserve(file, file.tell() + dtype.itemsize * shape[0] * shape[1])
+            for block in scores:
+                file.write(block.data)
+        return
+    whole, start = np.empty(shape, dtype.newbyteorder("=")), 0
+    for block in scores:
+        whole[start : start + len(block)] = block
+        start += len(block)
+    if is_table(target):
+        made = table_of(whole) if like.table is None else like.table.with_scores(whole)
+        write_table(target, made)
+    else:
+        save_array(target, whole, like.name, bfloat16=like.bfloat16)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, or an array; an error where it is neither."""
+    if path == STREAM or path.suffix in TABLES:
+        return True
+    if path.suffix not in ARRAYS:
+        raise TransilError(f"{path}: unknown kind of file; scores are {KINDS}")
+    return False
 
 
 def correct_file(
@@ -41,36 +133,32 @@ def correct_file(
 ) -> tuple[int, int]:
     """Correct a file of scores (rows, columns) into another; returns (state, rows).
 
-    `.npy` is read through a memory map and written block by block, so that memory stays small;
-    torch files are read with the safe loader. Of several arrays in a file, `key` names the scores.
-    In tables all columns of numbers are scores, but for those that `keep` names, or one column of
-    lists is, which `key` names. The ending of `target` says what is written. `order` and `rescale`
-    are those of `Bank.correct`.
+    From `.npy` to `.npy` memory stays small, however large they are. `key` and `keep` are those of
+    `read_scores`, `order` and `rescale` those of `Bank.correct`.
     """
-    source, target = Path(source), Path(target)
-    if source.suffix not in (*ARRAYS, *TABLES):
-        raise TransilError(
-            f"{source}: unknown kind of file; scores are arrays ({', '.join(ARRAYS)}) or tables "
-            f"({', '.join(TABLES)})"
-        )
-    kinds = TABLES if source.suffix in TABLES else WRITTEN
-    if target.suffix not in kinds:
-        raise TransilError(f"{target}: scores of {source} are written as {', '.join(kinds)}")
-    how = _How(bank, state, order, rescale)
-    if source.suffix in TABLES:
-        return _correct_table(source, target, how, keep, key)
-    if keep:
-        raise TransilError(f"{source}: only tables have columns to keep ({', '.join(TABLES)})")
-    scores = load_named(source, key)
-    if target.suffix == ".npy":
-        scores = _as_array(scores, source)
-    how = how.of(scores, source)
-    if target.suffix == ".npy":
-        bank.check_kind(scores, str(source))
-        _write_npy(source, target, scores, how, progress)
-    else:
-        _save_tensor(source, target, scores, how)
-    return how.known_state, len(scores)
+    target = Path(target)
+    is_table(target)
+    file = read_scores(source, key, keep)
+    how = _How(bank, state, order, rescale).of(file, keep)
+    bank.check_kind(file.scores, str(file.path))
+    how = how.ready(file)
+    write_scores(target, file, how.corrected(file, target, progress), file.scores.dtype)
+    how.check_scale(file.scores)
+    return how.known_state, len(file.scores)
+
+
+def like_file(
+    bank: Bank,
+    source: str | os.PathLike[str],
+    state: int | None = None,
+    key: str | None = None,
+    keep: Sequence[str] = (),
+) -> Bank:
+    """The bank at the scale of the scores (rows, columns) of a file, without labels."""
+    file = read_scores(source, key, keep)
+    how = _How(bank, state).of(file, keep)
+    bank.check_kind(file.scores, str(file.path))
+    return how.like(file)
 
 
 @dataclass(frozen=True)
@@ -82,17 +170,23 @@ class _How:
     order: OrderLike | None = None
     rescale: bool = False
 
-    def of(self, scores: Any, source: Path) -> _How:
-        """The same, with the state of these scores (rows, columns); an error where they are none."""
-        check_scores(scores, str(source))
+    def of(self, file: ScoreFile, keep: Sequence[str]) -> _How:
+        """The same, with the state of these scores; an error where they are none."""
+        scores, source, schedule = file.scores, str(file.path), self.bank.schedule
+        if file.table is not None:
+            sizes = schedule.seen if self.state is None else [schedule.columns(self.state)]
+            check_table(file.table, file.path, sizes)
+            if self.state is None:
+                check_guess(file.table, file.path, keep)
         if scores.ndim != 2:
-            shape = tuple(scores.shape)
-            raise TransilError(f"{source}: expected a table (rows, columns), found shape {shape}")
-        state, schedule = self.state, self.bank.schedule
+            raise TransilError(
+                f"{source}: expected a table (rows, columns), found shape {scores.shape}"
+            )
+        state = self.state
         if state is None:
             first = reordered(scores[:SOME_ROWS], self.places(scores))
-            state = state_of(first, schedule, str(source))
-        schedule.check_columns(scores.shape[1], state, str(source))
+            state = state_of(first, schedule, source)
+        schedule.check_columns(scores.shape[1], state, source)
         return replace(self, state=schedule.check_state(state))
 
     @property
@@ -100,91 +194,33 @@ class _How:
         assert self.state is not None
         return self.state
 
-    def places(self, scores: Any) -> IntArray | None:
+    def places(self, scores: FloatArray) -> IntArray | None:
         return None if self.order is None else read_order(self.order, scores.shape[1])
 
-    def correct(self, scores: Any) -> Any:
-        return self.bank.correct(scores, self.state, order=self.order, rescale=self.rescale)
+    def like(self, file: ScoreFile) -> Bank:
+        try:
+            return self.bank.like(
+                reordered(file.scores, self.places(file.scores)), self.known_state
+            )
+        except TransilError as error:
+            raise TransilError(f"{file.path}: {error}") from None
 
+    def ready(self, file: ScoreFile) -> _How:
+        """The same, with a bank that has seen the scores where it needs that."""
+        if self.rescale:
+            return replace(self, bank=self.like(file))
+        if not self.bank.correction.measured:
+            return self
+        learned = reordered(file.scores, self.places(file.scores))
+        return replace(self, bank=self.bank.ready(learned, self.known_state))
 
-def like_file(bank: Bank, source: str | os.PathLike[str], state: int | None = None) -> Bank:
-    """The bank at the scale of the scores (rows, columns) of a file of arrays, without labels."""
-    source = Path(source)
-    scores = read_scores(source)
-    how = _How(bank, state).of(scores, source)
-    bank.check_kind(scores, str(source))
-    return _like(how, scores, source)
-
-
-def read_scores(source: str | os.PathLike[str], key: str | None = None) -> FloatArray:
-    """The scores of a file of arrays; those of a `.npy` file are a memory map."""
-    scores = _as_array(load_named(Path(source), key), source)
-    check_scores(scores, str(source))
-    return scores
-
-
-def _as_array(scores: Any, source: str | os.PathLike[str]) -> FloatArray:
-    """A tensor as an array; an array as it is, which may be a map of more than fits in memory."""
-    return to_numpy(scores, str(source)) if is_torch(scores) else scores
-
-
-def _like(how: _How, scores: FloatArray, source: Path) -> Bank:
-    try:
-        return how.bank.like(scores, how.known_state)
-    except TransilError as error:
-        raise TransilError(f"{source}: {error}") from None
-
-
-def _correct_table(
-    source: Path, target: Path, how: _How, keep: Sequence[str], key: str | None
-) -> tuple[int, int]:
-    table, schedule = read_table(source, keep, key), how.bank.schedule
-    sizes = schedule.seen if how.state is None else [schedule.columns(how.state)]
-    check_table(table, source, sizes)
-    if how.state is None:
-        check_guess(table, source, keep)
-    scores = table.scores
-    how = how.of(scores, source)
-    try:
-        corrected = how.correct(scores)
-    except TransilError as error:
-        raise TransilError(f"{source}: {error}") from None
-    check_finite(corrected, f"{target}, corrected to {corrected.dtype}")
-    write_table(target, table.with_scores(corrected))
-    return how.known_state, len(scores)
-
-
-def _save_tensor(source: Path, target: Path, scores: Any, how: _How) -> None:
-    import torch
-
-    if not is_torch(scores) and scores.dtype.name not in DTYPES:
-        raise TransilError(
-            f"{source}: scores of type {scores.dtype}; torch has {', '.join(DTYPES)}"
-        )
-    tensor = scores if is_torch(scores) else torch.from_numpy(to_numpy(scores).copy())
-    check_finite(to_numpy(tensor), f"{source}, state {how.state}")
-    corrected = how.correct(tensor)
-    check_finite(to_numpy(corrected), f"{target}, corrected to {corrected.dtype}")
-    with atomic_file(target, durable=False) as file:
-        torch.save(corrected, file)
-
-
-def _write_npy(
-    source: Path, target: Path, scores: FloatArray, how: _How, progress: Progress
-) -> None:
-    bank, state, places = how.bank, how.known_state, how.places(scores)
-    if how.rescale:
-        bank = _like(how, scores, source)
-    elif bank.correction.measured:
-        bank = bank.ready(reordered(scores, places), state)
-    pairs = bank.applied(state)
-    back = None if places is None else backwards(places)
-    rows = max(1, BLOCK // scores.shape[1])
-    buffer = np.empty((min(rows, len(scores)), scores.shape[1]), dtype=scores.dtype)
-    with atomic_file(target, durable=False) as file:
-        header = {"descr": scores.dtype.str, "fortran_order": False, "shape": scores.shape}
-        np.lib.format.write_array_header_2_0(file, header)
-        reserve(file, file.tell() + scores.nbytes)
+    def corrected(self, file: ScoreFile, target: Path, progress: Progress) -> Iterator[FloatArray]:
+        """The corrected scores, in blocks of rows; each is used before the next one is asked for."""
+        bank, state, scores = self.bank, self.known_state, file.scores
+        pairs, places = bank.applied(state), self.places(scores)
+        back = None if places is None else backwards(places)
+        rows = max(1, BLOCK // scores.shape[1])
+        buffer = np.empty((min(rows, len(scores)), scores.shape[1]), dtype=scores.dtype)
         for start in range(0, len(scores), rows):
             block = scores[start : start + rows]
             out = buffer[: len(block)]
@@ -193,9 +229,11 @@ def _write_npy(
             out = np.ascontiguousarray(reordered(out, back))
             if not np.isfinite(out).all():
                 # Either the scores hold such a value, or correcting them overflowed their type.
-                check_finite(block, f"{source}, state {state}", first_row=start)
+                check_finite(block, f"{file.path}, state {state}", first_row=start)
                 check_finite(out, f"{target}, corrected to {out.dtype}", first_row=start)
-            file.write(out.data)
+            yield out
             progress(min(1.0, (start + rows) / len(scores)))
-    if not how.rescale and (some := some_rows(scores)) is not None:
-        bank.check_scale(reordered(some, places), state)
+
+    def check_scale(self, scores: FloatArray) -> None:
+        if not self.rescale and (some := some_rows(scores)) is not None:
+            self.bank.check_scale(reordered(some, self.places(scores)), self.known_state)
