@@ -58,10 +58,13 @@ class Facts:
     def store(self, source: Path, pairs: Pairs) -> ScoreStore:
         """A store in memory; without a schedule, groups are as large as each state adds columns."""
         schedule = self.schedule or _schedule_from_columns(source, pairs, self.head)
-        return ScoreStore.from_arrays(
-            pairs, schedule, method=self.method, dataset=self.dataset, kind=self.kind,
-            width=self.head.width, order=self.head.order, columns=self.head.columns,
-        )  # fmt: skip
+        try:
+            return ScoreStore.from_arrays(
+                pairs, schedule, method=self.method, dataset=self.dataset, kind=self.kind,
+                width=self.head.width, order=self.head.order, columns=self.head.columns,
+            )  # fmt: skip
+        except TransilError as error:
+            raise TransilError(f"{source}: {error}") from None
 
 
 def import_scores(

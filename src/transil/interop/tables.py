@@ -155,6 +155,8 @@ def _print(text: str) -> None:
 
 def _standard_input() -> bytes:
     raw = bytearray()
+    if sys.stdin is None:
+        raise TransilError("standard input: it is closed; give a file")
     while part := sys.stdin.buffer.read(LONGEST):  # all at once would take the memory beforehand
         raw += part
         if len(raw) > MOST_STREAMED:
