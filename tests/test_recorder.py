@@ -109,6 +109,20 @@ def test_tensors_with_gradients_and_in_half_precision(tmp_path: Path) -> None:
     assert ScoreStore.open(tmp_path).get("test", 1).scores.dtype == np.float16
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("order", [None, "labels"])
+def test_tensors_on_a_gpu(tmp_path: Path, order: Any) -> None:
+    scores, labels = torch.randn(300, 12, device="cuda"), torch.arange(300, device="cuda") % 5
+    recorder = ScoreRecorder(tmp_path, "12/1" if order else "5,7", width=12, order=order)
+    for start in range(0, 300, 128):
+        recorder.add("test", scores[start : start + 128], labels[start : start + 128])
+    recorder.next_state()
+    found = ScoreStore.open(tmp_path).get("test", 1)
+    np.testing.assert_array_equal(found.scores, scores.cpu().numpy()[:, : 12 if order else 5])
+    np.testing.assert_array_equal(found.labels, labels.cpu().numpy())
+
+
 # -- heads -------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ import os
 import re
 import tempfile
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -160,6 +159,8 @@ class DataFile:
 
     def finish(self, split: str, state: int) -> FileEntry:
         """Name it by its content; what the manifest must know of it."""
+        from concurrent.futures import ThreadPoolExecutor
+
         handle = self._draft.handle
         with told(f"cannot write {self._folder}"):
             self._labels.seek(0)

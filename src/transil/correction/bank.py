@@ -135,14 +135,15 @@ class Bank:
         With `rescale` the bank is first brought to the scale of these scores (see `at_scale`), which
         takes no labels. `quiet` says nothing of their size: for those who ask `mismatch`.
         """
-        if is_frame(scores):
-            made = self._corrected(array_of(scores), state, order, rescale, quiet)
-            return cast(AnyScores, like_frame(scores, made))
-        return cast(AnyScores, self._corrected(scores, state, order, rescale, quiet))
+        made, found = self._corrected(array_of(scores), state, order, rescale, quiet)
+        if not quiet:
+            self._tell(found)
+        return cast(AnyScores, like_frame(scores, made) if is_frame(scores) else made)
 
     def _corrected(
         self, scores: Any, state: int | None, order: OrderLike | None, rescale: bool, quiet: bool
-    ) -> Any:
+    ) -> tuple[Any, Comparison | None]:
+        """The corrected scores, and how those given compare with the references'."""
         check_scores(scores)
         places = None if order is None else read_order(order, scores.shape[-1])
         learned = reordered(scores, places)
@@ -170,9 +171,7 @@ class Bank:
             masked = np.isneginf(given)  # minus infinity masks a class: it stays
             check_finite(np.where(masked, 0.0, given), f"state {state}")
             check_finite(np.where(masked, 0.0, made), f"state {state}, corrected to {made.dtype}")
-        if not quiet:
-            self._tell(found)
-        return corrected
+        return corrected, found
 
     def apply(
         self, pairs: Pairs, scores: Scores, state: int, out: FloatArray | None = None
