@@ -2,8 +2,8 @@
 
     python benchmarks/adapt.py [--rows 100000] [--classes 1000]
 
-Scores are a memory map of float32. Fitting a Corrector (bank, its measurement, shifts of all classes for a
-uniform prior) is compared with a plain pass of `np.exp` over them, block by block; `transform` with
+Scores are a memory map of float32. Fitting a Corrector (bank, its measurement, shifts of all classes for
+a uniform prior) is compared with a plain pass of `np.exp` over them, block by block; `transform` with
 `bank.correct`; memory is the peak of what Python and NumPy hold while fitting, above the map.
 """
 
@@ -80,11 +80,15 @@ def main() -> None:
               f"fit {fit / plain:.1f} such passes")  # fmt: skip
         tracemalloc.start()
         corrector.fit(scores)
-        print(f"memory while fitting: {tracemalloc.get_traced_memory()[1] / 1e6:.0f} MB above the map")
+        print(
+            f"memory while fitting: {tracemalloc.get_traced_memory()[1] / 1e6:.0f} MB above the map"
+        )
         tracemalloc.stop()
         some = np.array(scores[:10_000])
         ready = bank.like(some, 10)
-        ratio = seconds(lambda: corrector.transform(some)) / seconds(lambda: ready.correct(some, 10))
+        ratio = seconds(lambda: corrector.transform(some)) / seconds(
+            lambda: ready.correct(some, 10)
+        )
         print(f"transform: {ratio:.2f} times bank.correct, 10,000 rows")
         one = some[:1, :100].copy()
         small = Corrector("100/10", bank="none", prior="uniform").fit(some[:, :100])

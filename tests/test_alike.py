@@ -23,7 +23,7 @@ from transil.synthetic import biased_scores
 
 
 def changed(
-    seed: int, factor: float = 1.0, *, lead: float = 0.0, softmax: bool = False, **facts: str
+    seed: int, factor: float = 1.0, *, lead: float = 0.0, softmax: bool = False, **facts: Any
 ) -> ScoreStore:
     """Generated scores, times a factor, or as probabilities. `lead` puts the newest group ahead."""
     made = biased_scores("12/3", seed=seed, images_per_class=20)

@@ -413,7 +413,7 @@ def test_arrays_larger_than_a_block() -> None:
         (np.zeros((2, 60), dtype=int), "floating-point scores, not int64"),
         (np.float64(3.0), "expected a NumPy array"),
         (np.array(3.0), "a single number"),
-        ([[1.0]], "expected a NumPy array or a torch tensor, not list"),
+        ([[1.0]], "expected a NumPy array, a torch tensor or a DataFrame, not list"),
         (torch.zeros(2, 60, dtype=torch.int32), "floating-point scores, not torch.int32"),
     ],
 )

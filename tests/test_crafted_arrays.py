@@ -18,8 +18,8 @@ import torch
 from support import refused, run_here, told
 from transil import Bank, Schedule, ScoreStore, TransilError, fit, fit_state
 from transil.correction.checks import check_bank
-from transil.interop import dkt, numpy_files
-from transil.interop.named import load_named
+from transil.interop import dkt, score_folders
+from transil.interop.array_files import load_named
 from transil.interop.score_files import correct_file
 from transil.synthetic import biased_scores
 
@@ -93,7 +93,7 @@ def test_headers_of_numpy(bank: Bank, tmp_path: Path, text: str) -> None:
         np.save(tmp_path / "scores_test_1.npy", np.ones((5, 12)))
         np.save(tmp_path / "labels_test_1.npy", np.zeros(5, dtype=int))
         (tmp_path / name).write_bytes(npy(text))
-        told(tmp_path, "", numpy_files.import_scores, tmp_path)
+        told(tmp_path, "", score_folders.import_scores, tmp_path)
     for new in ("new.npy", "new.pt"):
         source = tmp_path / "labels_test_1.npy"
         told(tmp_path, "", correct_file, source, tmp_path / new, bank)
@@ -136,7 +136,7 @@ def test_members_of_archives(tmp_path: Path, scores: Any) -> None:
     for number in ("9999999999", "9" * 5000):
         write_zip(path, {f"{kind}_test_{number}.npy": labels for kind in ("scores", "labels")})
         says = "so large a number no state has"
-        told(tmp_path, says, numpy_files.import_scores, path)
+        told(tmp_path, says, score_folders.import_scores, path)
 
 
 def test_archives_that_would_fill_the_memory(
@@ -175,7 +175,7 @@ def test_a_gap_between_states_costs_nothing(tmp_path: Path, scores: Any) -> None
         np.save(tmp_path / f"scores_test_{state}.npy", scores[:, :4])
         np.save(tmp_path / f"labels_test_{state}.npy", np.zeros(len(scores), dtype=int))
     with pytest.raises(TransilError, match=r"4 in state 1, 4 in state 9999998\).*--schedule"):
-        numpy_files.import_scores(tmp_path)
+        score_folders.import_scores(tmp_path)
 
 
 # -- tensors -----------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_tensors_that_are_no_tables(bank: Bank, scores: Any, tmp_path: Path, kin
     for new in ("new.npy", "new.pt"):
         told(work, "x.pt: ", correct_file, work / "x.pt", work / new, bank)
     told(work, "two.pt: ", load_named, work / "two.pt")
-    told(work, "", numpy_files.import_scores, work / "names.pt")
+    told(work, "", score_folders.import_scores, work / "names.pt")
 
 
 def test_tensors_without_values(work: Path) -> None:
@@ -373,7 +373,7 @@ def test_pipes_as_words(work: Path) -> None:
 def test_a_pipe_among_the_files_of_a_folder(tmp_path: Path) -> None:
     for name in ("scores_test_1.npy", "scores_test_2.pt"):
         os.mkfifo(tmp_path / name)
-        told(tmp_path, "device or pipe", numpy_files.import_scores, tmp_path)
+        told(tmp_path, "device or pipe", score_folders.import_scores, tmp_path)
         (tmp_path / name).unlink()
     (tmp_path / "bic_model_0.ckpt").touch()
     os.mkfifo(tmp_path / "bic_model_1.ckpt")

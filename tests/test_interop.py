@@ -13,9 +13,9 @@ import torch
 
 from support import UNEQUAL, unequal_store
 from transil import ScoreStore, TransilError, evaluate, fit
-from transil.interop import dkt, numpy_files
+from transil.interop import array_files, dkt, score_folders
+from transil.interop.array_files import load_named, load_safely
 from transil.interop.score_files import correct_file
-from transil.interop.torch_files import load_safely, load_tensor
 from transil.synthetic import biased_scores
 
 
@@ -149,7 +149,7 @@ def test_a_malicious_pickle_is_not_executed(tmp_path: Path, style: str) -> None:
         load_safely(path)
     assert not mark.exists()
     with pytest.raises(TransilError, match="not a plain .npy file"):
-        numpy_files.load_array(path)
+        array_files.load_array(path)
     assert not mark.exists()
 
 
@@ -158,15 +158,15 @@ def test_damaged_torch_files(tmp_path: Path) -> None:
     torch.save(torch.zeros(1000), path)
     path.write_bytes(path.read_bytes()[:600])
     with pytest.raises(TransilError, match=r"x\.ckpt: (cut short|refused)"):
-        load_tensor(path)
+        load_named(path)
     path.write_bytes(b"")
     with pytest.raises(TransilError, match=r"x\.ckpt: (cut short|refused)"):
-        load_tensor(path)
+        load_named(path)
     torch.save([torch.zeros(1)], path)
     with pytest.raises(TransilError, match="expected one tensor, found list"):
-        load_tensor(path)
+        load_named(path)
     with pytest.raises(TransilError, match="cannot read .*nothing"):
-        load_tensor(tmp_path / "nothing.ckpt")
+        load_named(tmp_path / "nothing.ckpt")
 
 
 # -- NumPy files -------------------------------------------------------------------------------
@@ -203,53 +203,53 @@ def test_numpy_files(tmp_path: Path, form: str, with_schedule: bool) -> None:
         path.mkdir()
         for name, tensor in tensors.items():
             torch.save(tensor, path / f"{name}.pt")
-    assert numpy_files.is_ours(path)
+    assert score_folders.is_ours(path)
     schedule = store.schedule if with_schedule else None
-    read = numpy_files.import_scores(path, schedule=schedule, method="generated")
+    read = score_folders.import_scores(path, score_folders.Facts(schedule, "generated"))
     assert read.fingerprint() == store.fingerprint()
 
 
 def test_tensors_that_are_no_scores(tmp_path: Path) -> None:
     torch.save([torch.zeros(1)], tmp_path / "list.pt")
-    with pytest.raises(TransilError, match="expected a dictionary of tensors"):
-        numpy_files.import_scores(tmp_path / "list.pt")
+    with pytest.raises(TransilError, match="list.pt: expected one tensor, found list"):
+        score_folders.import_scores(tmp_path / "list.pt")
     torch.save({"scores_val_1": [[1.0], [1.0, 2.0]]}, tmp_path / "ragged.pt")
     with pytest.raises(TransilError, match="scores_val_1 is a list; expected a tensor"):
-        numpy_files.import_scores(tmp_path / "ragged.pt")
+        score_folders.import_scores(tmp_path / "ragged.pt")
     folder = write_numpy_folder(unequal_store(), tmp_path / "x")
     torch.save(torch.zeros(1, 50), folder / "scores_val_1.pt")
     with pytest.raises(TransilError, match="scores_val_1 is there twice"):
-        numpy_files.import_scores(folder)
-    assert not numpy_files.is_ours(tmp_path)
+        score_folders.import_scores(folder)
+    assert not score_folders.is_ours(tmp_path)
 
 
 def test_numpy_mistakes(tmp_path: Path) -> None:
     folder = write_numpy_folder(unequal_store(splits=("val",)), tmp_path / "x")
     (folder / "labels_val_2.npy").rename(tmp_path / "labels")
     with pytest.raises(TransilError, match="labels_val_2 is missing beside scores_val_2"):
-        numpy_files.import_scores(folder)
+        score_folders.import_scores(folder)
     (folder / "scores_val_2.npy").unlink()
     with pytest.raises(TransilError, match=r"group sizes cannot be read off .*--schedule"):
-        numpy_files.import_scores(folder)
+        score_folders.import_scores(folder)
     with pytest.raises(TransilError, match="no arrays scores_SPLIT_STATE"):
-        numpy_files.import_scores(tmp_path)
+        score_folders.import_scores(tmp_path)
     np.save(tmp_path / "one.npy", np.zeros(3))
-    with pytest.raises(TransilError, match="not an .npz file"):
-        numpy_files.import_scores(tmp_path / "one.npy")
+    with pytest.raises(TransilError, match="one.npy: not a file of several arrays"):
+        score_folders.import_scores(tmp_path / "one.npy")
     (tmp_path / "no.npz").write_bytes(b"PK\x03\x04 not really")
     with pytest.raises(TransilError, match="not an .npz file"):
-        numpy_files.import_scores(tmp_path / "no.npz")
+        score_folders.import_scores(tmp_path / "no.npz")
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(TransilError, match="not a plain .npy file"):
-        numpy_files.load_array(tmp_path / "objects.npy")
+        array_files.load_array(tmp_path / "objects.npy")
     np.savez(tmp_path / "many.npz", scores_val_1=np.zeros(100))
     with pytest.raises(TransilError, match="not a plain .npy file"):
-        numpy_files.load_array(tmp_path / "many.npz")
+        array_files.load_array(tmp_path / "many.npz")
     damaged = bytearray((tmp_path / "many.npz").read_bytes())
     damaged[200] ^= 255
     (tmp_path / "many.npz").write_bytes(bytes(damaged))
     with pytest.raises(TransilError, match=r"many.npz: a damaged .npz file"):
-        numpy_files.import_scores(tmp_path / "many.npz")
+        score_folders.import_scores(tmp_path / "many.npz")
 
 
 # -- one file in, one file out -----------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_correct_fortran_order_and_torch_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
     torch.save(torch.from_numpy(scores), tmp_path / "in.pt")
     correct_file(tmp_path / "in.pt", tmp_path / "out.pt", bank, 3)
-    np.testing.assert_array_equal(load_tensor(tmp_path / "out.pt").numpy(), expected)
+    np.testing.assert_array_equal(load_named(tmp_path / "out.pt").numpy(), expected)
     with pytest.raises(TransilError, match="unknown kind of file"):
         correct_file(tmp_path / "in.txt", tmp_path / "out.npy", bank, 3)
 
@@ -307,7 +307,9 @@ def test_numpy_scores_are_of_the_kind_that_is_said(tmp_path: Path) -> None:
     np.savez(tmp_path / "all.npz", **arrays)
     bank = fit(store)
     for source in (tmp_path, tmp_path / "all.npz"):
-        read = numpy_files.import_scores(source)
+        read = score_folders.import_scores(source)
         assert read.kind == "logit"
         assert evaluate(read, bank).last_accuracy == evaluate(store, bank).last_accuracy
-        assert numpy_files.import_scores(source, kind="cosine").kind == "cosine"
+        assert (
+            score_folders.import_scores(source, score_folders.Facts(kind="cosine")).kind == "cosine"
+        )

@@ -31,7 +31,7 @@ from transil import (
 )
 from transil.correction import Bank, Newton, Pairs, Reference
 from transil.files import read_json, write_json
-from transil.interop import numpy_files
+from transil.interop import score_folders
 from transil.interop.score_files import correct_file
 
 
@@ -294,10 +294,10 @@ def test_one_state_has_nothing_to_correct() -> None:
 def test_numbered_file_names(tmp_path: Path) -> None:
     for kind, array in (("scores", np.ones((2, 2))), ("labels", np.array([0, 1]))):
         np.save(tmp_path / f"{kind}_test_01.npy", array)
-    assert numpy_files.import_scores(tmp_path).states("test") == (1,)
+    assert score_folders.import_scores(tmp_path).states("test") == (1,)
     np.save(tmp_path / "scores_test_1.npy", np.ones((2, 2)))
     with pytest.raises(TransilError, match="is there twice"):
-        numpy_files.import_scores(tmp_path)
+        score_folders.import_scores(tmp_path)
 
 
 # -- the Python interface ----------------------------------------------------------------------

@@ -126,7 +126,7 @@ def test_mistakes_get_one_line_and_nothing_is_written(
          "('file'), but a model has 4, 8, 12 classes; name numbers that are no scores with --keep"),
         (("in.csv", "-o", "out.csv", "--keep", "idd"), "no column 'idd' to keep; did you mean 'id'?"),
         (("in.csv", "-o", "out.csv", "--keep", "id", "--state", "2"), "but a model has 8 classes"),
-        (("in.csv", "-o", "out.npy", "--keep", "id"), "are written as .csv, .tsv, .parquet"),
+        (("in.csv", "-o", "out.txt", "--keep", "id"), "out.txt: unknown kind of file; scores are"),
         (("in.npy", "-o", "out.npy", "--keep", "id"), "only tables have columns to keep"),
         (("holes.csv", "-o", "out.csv", "--keep", "id"), "3 of others ('file', 'id', 'class 2')"),
         (("junk.parquet", "-o", "out.parquet"), "junk.parquet: not a table that can be read"),

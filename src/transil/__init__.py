@@ -25,6 +25,7 @@ from transil.errors import AdaptationWarning, ConvergenceWarning, ScoreScaleWarn
 from transil.evaluation import evaluate
 from transil.gains import gains
 from transil.metrics import Metrics
+from transil.recorder import ScoreRecorder
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
@@ -42,6 +43,7 @@ __all__ = [
     "Metrics",
     "Penalty",
     "Schedule",
+    "ScoreRecorder",
     "ScoreScaleWarning",
     "ScoreStore",
     "TransilError",

@@ -39,7 +39,8 @@ def check_scores(scores: object, where: str = "scores") -> None:
         floating, shape = np.issubdtype(scores.dtype, np.floating), scores.shape
     else:
         raise TransilError(
-            f"{where}: expected a NumPy array or a torch tensor, not {type(scores).__name__}"
+            f"{where}: expected a NumPy array, a torch tensor or a DataFrame, not "
+            f"{type(scores).__name__}"
         )
     refuse_masks(scores, where)
     if not floating:
@@ -187,6 +188,14 @@ def has_masks(scores: FloatArray | torch.Tensor) -> bool:
     """Whether some score is minus infinity, which masks a class."""
     values = scores.detach() if is_torch(scores) else scores
     return math.prod(values.shape) > 0 and float(values.min()) == -math.inf
+
+
+def array_or_tensor(x: Any, where: str) -> Any:
+    """A plain tensor as it is, wherever it lies; anything else as an array."""
+    if is_torch(x):
+        check_plain(x, where)
+        return x
+    return to_numpy(x, where)
 
 
 def to_numpy(x: Any, where: str = "array") -> NDArray[Any]:

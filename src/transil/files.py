@@ -12,6 +12,7 @@ import re
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,25 +44,52 @@ def atomic_file(path: str | os.PathLike[str], *, durable: bool = True) -> Iterat
     with told(f"cannot write {path}"):
         check_output(path)
         final = Path(os.path.realpath(path))  # a link stays a link, what it names is replaced
-        final.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = _begin(final.parent)
-        # The lock goes with the last handle: it is there until the file has its name.
-        lock = os.dup(handle) if sys.platform != "win32" else None
+        draft = Draft(final.parent)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with os.fdopen(draft.handle, "wb", closefd=False) as file:
                 yield file
-                file.flush()
-                if durable:
-                    os.fsync(file.fileno())
-            _as_before(temporary if lock is None else lock, final)
-            os.replace(temporary, final)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+            draft.become(final, durable=durable)
         finally:
-            if lock is not None:
-                os.close(lock)
+            draft.drop()
+
+
+class Draft:
+    """A file that is being written in a folder, and has no name yet.
+
+    `become` gives it one, `drop` removes it where it has none. Where neither happens, it goes with the
+    object; when the process is killed, with the next file that is written in that folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.handle, self.path = _begin(folder)
+        self._end = weakref.finalize(self, _drop, self.handle, self.path)
+
+    def become(self, final: Path, *, durable: bool = True) -> None:
+        """Take that name, in place of the file that has it."""
+        if durable:
+            os.fsync(self.handle)
+        _as_before(self.handle if sys.platform != "win32" else self.path, final)
+        # The lock goes with the last handle: it is there until the file has its name. Windows, which
+        # has no such locks, renames no file that is open.
+        if sys.platform == "win32":
+            os.close(self.handle)
+            os.replace(self.path, final)
+        else:
+            os.replace(self.path, final)
+            os.close(self.handle)
+        self._end.detach()
+
+    def drop(self) -> None:
+        """Remove it, unless it has its name."""
+        self._end()
+
+
+def _drop(handle: int, path: str) -> None:
+    with suppress(OSError):
+        os.close(handle)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _begin(folder: Path) -> tuple[int, str]:

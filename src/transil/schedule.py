@@ -167,7 +167,9 @@ class Schedule:
         """The group (from 1) of each score column of `state`, shape (columns,)."""
         return np.repeat(np.arange(1, state + 1), self.sizes[: self.check_state(state)])
 
-    def column_of(self, labels: ArrayLike, state: int, where: str = "labels") -> IntArray:
+    def column_of(
+        self, labels: ArrayLike, state: int, where: str = "labels", first_row: int = 0
+    ) -> IntArray:
         """The score column of each label, shape as `labels`; a label not seen yet is an error."""
         labels = np.asarray(labels)
         known, column = self._columns_by_label
@@ -177,7 +179,7 @@ class Schedule:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise TransilError(
-                f"{where}: label {labels.flat[row]} in row {row} is not one of the "
+                f"{where}: label {labels.flat[row]} in row {first_row + row} is not one of the "
                 f"{self.columns(state)} classes seen in state {state}; "
                 "check the labels or the schedule"
             )

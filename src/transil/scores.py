@@ -7,7 +7,6 @@ or overwritten at any time, and an interruption leaves the old one readable.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from transil.arrays import array_or_tensor
 from transil.errors import DataWarning, TransilError
 from transil.files import (
     check_replaceable,
@@ -26,15 +26,18 @@ from transil.files import (
     told,
     write_json,
 )
+from transil.frames import array_of
+from transil.head import Head, HeadOrder
 from transil.schedule import Schedule, ScheduleLike
 from transil.store_files import (
+    DataFile,
     FileEntry,
     Manifest,
     StateScores,
     check_dtype,
     checked_scores,
+    checksum,
     read_data,
-    serialise,
     write_data,
 )
 from transil.typed import read_file
@@ -79,14 +82,19 @@ class ScoreStore:
         method: str | None = None,
         dataset: str | None = None,
         kind: str = "logit",
+        width: int | None = None,
+        order: HeadOrder | None = None,
+        columns: int = 1,
     ) -> ScoreStore:
         """A store in memory from `{split: {state: (scores, labels)}}`.
 
-        A list of pairs stands for the states from 1. `save` writes it to a folder.
+        A list of pairs stands for the states from 1. `save` writes it to a folder. `width`, `order` and
+        `columns` say how the outputs of a model are laid out that are no scores of a store yet (`Head`).
 
         >>> store = ScoreStore.from_arrays({"test": [(s1, y1), (s2, y2)]}, [5, 5])  # doctest: +SKIP
         """
         store = cls(Schedule.of(schedule), method=method, dataset=dataset, kind=kind)
+        head = Head(width, order, columns)
         wanted = "{split: [(scores, labels) of state 1, of state 2, ...]}"
         if not isinstance(arrays, Mapping):
             raise TransilError(f"scores: expected {wanted}, not {type(arrays).__name__}")
@@ -102,7 +110,11 @@ class ScoreStore:
                         f"split '{split}', state {state}: expected a pair (scores, labels); "
                         f"the whole is {wanted}"
                     )
-                store.put(split, state, *pair)
+                where = f"split '{split}', state {state}"
+                outputs, labels = array_or_tensor(array_of(pair[0], where), where), pair[1]
+                if outputs.ndim == 2:
+                    outputs = head.state(store.schedule, state).scores(outputs, where)
+                store.put(split, state, outputs, labels)
         return store
 
     @classmethod
@@ -157,8 +169,7 @@ class ScoreStore:
 
         On disk, what other processes have put in the meantime stays.
         """
-        if not isinstance(split, str) or not re.fullmatch(r"[A-Za-z0-9_]+", split):
-            raise TransilError(f"split '{split}': use letters, digits and '_' in its name")
+        check_split(split)
         state = self.schedule.check_state(state)
         where = f"split '{split}', state {state}"
         data = checked_scores(scores, labels, self.schedule, state, where)
@@ -167,15 +178,15 @@ class ScoreStore:
             kept = data.scores.copy() if data.scores.flags.writeable else data.scores
             self._memory[split, state] = StateScores(kept, data.labels.copy(), data.columns)
             return
-        with told(f"cannot write {self.path}"):
-            self.path.mkdir(parents=True, exist_ok=True)
+        self.put_files({(split, state): write_data(self.path, data, dtype, where)})
+
+    def put_files(self, files: Mapping[tuple[str, int], DataFile]) -> None:
+        """Add or replace what has been written for these splits and states: all of it, or nothing."""
+        assert self.path is not None
         with locked(self.path / LOCK):
             if (self.path / MANIFEST).exists():
                 self._files = ScoreStore.open(self.path)._files
-            old = self._files.get((split, state))
-            entry = write_data(self.path, split, state, data, dtype)
-            self._write_manifest({**self._files, (split, state): entry})
-            self._remove([old] if old else [])
+            self._replace(files.items(), kept=self._files)
 
     def save(self, path: str | os.PathLike[str], dtype: str | None = None) -> ScoreStore:
         """Write the whole store to a folder, in place of one that is there, and open it.
@@ -197,18 +208,13 @@ class ScoreStore:
             check_replaceable(folder / MANIFEST, FORMAT, VERSION)
             with suppress(TransilError):  # no store there, or a damaged one: it is replaced
                 saved._files = ScoreStore.open(folder)._files
-            before, files = list(saved._files.values()), {}
+            files = ((key, self._written(folder, *key, dtype)) for key in self)
             try:
-                for split, state in self:
-                    data = self.get(split, state)
-                    files[split, state] = write_data(folder, split, state, data, dtype)
-                saved._write_manifest(files)
+                saved._replace(files, kept={})
             except BaseException:
-                saved._remove(list(files.values()))  # what was there stays, what is new goes
                 if is_new:
                     shutil.rmtree(folder, ignore_errors=True)
                 raise
-            saved._remove(before)
         return saved
 
     # -- reading ------------------------------------------------------------------------------
@@ -293,7 +299,7 @@ class ScoreStore:
             entry = self._files.get((split, state))
             if entry is None:
                 data = self.get(split, state)
-                parts[f"{split}-{state}"] = hashlib.sha256(serialise(data, None)).hexdigest()
+                parts[f"{split}-{state}"] = checksum(data)
             else:
                 parts[f"{split}-{state}"] = entry.sha256
         return digest({"schedule": self.schedule.to_json(), "files": parts})
@@ -305,6 +311,28 @@ class ScoreStore:
 
     def _contents(self) -> str:
         return ", ".join(f"{split} {_ranges(self.states(split))}" for split in self.splits)
+
+    def _written(self, folder: Path, split: str, state: int, dtype: str | None) -> DataFile:
+        return write_data(folder, self.get(split, state), dtype, f"split '{split}', state {state}")
+
+    def _replace(
+        self,
+        files: Iterable[tuple[tuple[str, int], DataFile]],
+        kept: Mapping[tuple[str, int], FileEntry],
+    ) -> None:
+        """Finish data files one by one, and make a manifest of them and of those that are kept."""
+        assert self.path is not None
+        before, new = list(self._files.values()), {}
+        there = {path.name for path in self.path.iterdir()}  # a damaged manifest may not name them
+        try:
+            for key, file in files:
+                new[key] = file.finish(*key)
+            self._write_manifest({**kept, **new})
+        except BaseException:
+            # What was there stays, what is new goes.
+            self._remove([entry for entry in new.values() if entry.file not in there])
+            raise
+        self._remove(before)
 
     def _write_manifest(self, files: Mapping[tuple[str, int], FileEntry] | None = None) -> None:
         """Replace the manifest; only when that is done are the new files part of the store."""
@@ -350,6 +378,12 @@ def _scores_of_run(folder: Path) -> Path:
 def as_store(store: ScoreStore | str | os.PathLike[str]) -> ScoreStore:
     """The store itself, or the one in a folder."""
     return store if isinstance(store, ScoreStore) else ScoreStore.open(store)
+
+
+def check_split(split: object) -> None:
+    """An error where a split cannot have this name."""
+    if not isinstance(split, str) or not re.fullmatch(r"[A-Za-z0-9_]+", split):
+        raise TransilError(f"split '{split}': use letters, digits and '_' in its name")
 
 
 def _ranges(states: Sequence[int]) -> str:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import tempfile
+import weakref
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.errors import TransilError, reason
-from transil.files import atomic_file, sha256, told
+from transil.files import Draft, sha256, told
+from transil.frames import array_of
 from transil.schedule import IntArray, Schedule
 from transil.typed import Between, short
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 DTYPES = ("float16", "float32", "float64")
+HEADER = 256  # bytes before the scores
 LONGEST_HEADER = 1 << 20
+LABELS_KEPT = 1 << 17  # bytes of labels in memory while a file is written
 AGAIN = "import it again, or delete it and start the training that made it again"
 
 
@@ -86,10 +95,14 @@ class Manifest:
 
 
 def checked_scores(
-    scores: Any, labels: Any, schedule: Schedule, state: int, where: str
+    scores: Any, labels: Any, schedule: Schedule, state: int, where: str, first_row: int = 0
 ) -> StateScores:
-    """Arrays of one state as `StateScores`; anything wrong in them is told with its place."""
-    scores, labels = to_numpy(scores, where), to_numpy(labels, f"{where}, labels")
+    """Arrays of one state as `StateScores`; anything wrong in them is told with its place.
+
+    `first_row`: how many rows came before these.
+    """
+    scores = to_numpy(array_of(scores, where), where)
+    labels = to_numpy(labels, f"{where}, labels")
     check_scores(scores, where)
     if scores.dtype.name not in DTYPES:
         raise TransilError(f"{where}: scores of type {scores.dtype}; use {', '.join(DTYPES)}")
@@ -102,9 +115,9 @@ def checked_scores(
         )
     if not len(scores):
         raise TransilError(f"{where}: no rows; leave the state out or give scores")
-    check_finite(scores, where)
-    labels = _whole_labels(labels, where)
-    return StateScores(scores, labels, schedule.column_of(labels, state, where))
+    check_finite(scores, where, first_row)
+    labels = _whole_labels(labels, where, first_row)
+    return StateScores(scores, labels, schedule.column_of(labels, state, where, first_row))
 
 
 def check_dtype(dtype: str | None) -> None:
@@ -113,19 +126,103 @@ def check_dtype(dtype: str | None) -> None:
         raise TransilError(f"dtype '{dtype}': choose one of {', '.join(DTYPES)}")
 
 
-def write_data(
-    folder: Path, split: str, state: int, data: StateScores, dtype: str | None
-) -> FileEntry:
-    """Write one data file, named by its content, and say what the manifest must know of it."""
-    check_dtype(dtype)
-    raw = serialise(data, dtype, f"split '{split}', state {state}")
-    checksum = hashlib.sha256(raw).hexdigest()
-    name = f"{split}-{state:02d}-{checksum[:12]}.safetensors"
-    with atomic_file(folder / name) as file:
-        file.write(raw)
-    rows, columns = data.scores.shape
-    stored = dtype or data.scores.dtype.name
-    return FileEntry(name, rows, columns, stored, len(raw), checksum)
+class DataFile:
+    """A data file that is being written: rows are added, and `finish` gives it its name.
+
+    The scores lie before the labels, and both behind a header of one size, so that rows go where they
+    stay; the few bytes of labels wait in a file of their own. What is not finished leaves nothing.
+    """
+
+    def __init__(self, folder: Path, columns: int, dtype: str, where: str = "scores") -> None:
+        check_dtype(dtype)
+        self.rows, self.columns, self.dtype, self._where = 0, columns, np.dtype(dtype), where
+        with told(f"cannot write {folder}"):
+            self._folder, self._draft = folder, Draft(folder)
+            labels = tempfile.SpooledTemporaryFile(LABELS_KEPT, dir=str(folder))  # noqa: SIM115
+            self._labels: IO[bytes] = labels
+            weakref.finalize(self, self._labels.close)
+            os.lseek(self._draft.handle, HEADER, os.SEEK_SET)
+
+    def add(self, scores: FloatArray, labels: IntArray) -> None:
+        """Scores (n, columns) and labels (n,), checked before."""
+        with np.errstate(over="ignore"):
+            stored = np.ascontiguousarray(scores, dtype=self.dtype)
+        if self.dtype == np.float16 and not np.isfinite(stored).all():
+            worst = float(np.abs(scores).max())
+            raise TransilError(
+                f"{self._where}: a score of {worst:g} is too large for float16; use float32"
+            )
+        with told(f"cannot write {self._folder}"):
+            _write(self._draft.handle, stored.data)
+            self._labels.write(np.ascontiguousarray(labels, dtype=np.int64).data)
+        self.rows += len(scores)
+
+    def finish(self, split: str, state: int) -> FileEntry:
+        """Name it by its content; what the manifest must know of it."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        handle = self._draft.handle
+        with told(f"cannot write {self._folder}"):
+            self._labels.seek(0)
+            while part := self._labels.read(LABELS_KEPT):
+                _write(handle, part)
+            size = os.lseek(handle, 0, os.SEEK_CUR)
+            os.lseek(handle, 0, os.SEEK_SET)
+            _write(handle, header(self.rows, self.columns, self.dtype))
+            os.lseek(handle, 0, os.SEEK_SET)
+            # The disk works while the sum is made.
+            with os.fdopen(handle, "rb", closefd=False) as file, ThreadPoolExecutor(1) as beside:
+                on_disk = beside.submit(os.fsync, handle)
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+                on_disk.result()
+            name = f"{split}-{state:02d}-{found[:12]}.safetensors"
+            self._draft.become(self._folder / name, durable=False)
+        return FileEntry(name, self.rows, self.columns, self.dtype.name, size, found)
+
+    def drop(self) -> None:
+        """Leave nothing of it, where it is not finished."""
+        self._draft.drop()
+
+
+def header(rows: int, columns: int, dtype: np.dtype[Any]) -> bytes:
+    """How a data file begins: always as many bytes, so that scores can be written before it is known."""
+    size = rows * columns * dtype.itemsize
+    scores = {
+        "dtype": f"F{8 * dtype.itemsize}",
+        "shape": [rows, columns],
+        "data_offsets": [0, size],
+    }
+    labels = {"dtype": "I64", "shape": [rows], "data_offsets": [size, size + 8 * rows]}
+    text = json.dumps({"scores": scores, "labels": labels}, separators=(",", ":"))
+    return (HEADER - 8).to_bytes(8, "little") + text.ljust(HEADER - 8).encode()
+
+
+def _write(handle: int, data: Buffer) -> None:
+    """All of it, however much the system takes at a time."""
+    rest = memoryview(data)
+    rest = rest.cast("B") if rest.nbytes else memoryview(b"")
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def write_data(folder: Path, data: StateScores, dtype: str | None, where: str) -> DataFile:
+    """A data file with the scores and labels of a state, to be finished."""
+    file = DataFile(folder, data.scores.shape[1], dtype or data.scores.dtype.name, where)
+    try:
+        file.add(data.scores, data.labels)
+    except BaseException:
+        file.drop()
+        raise
+    return file
+
+
+def checksum(data: StateScores) -> str:
+    """The SHA-256 of the data file that these scores and labels make."""
+    scores, labels = np.ascontiguousarray(data.scores), np.ascontiguousarray(data.labels)
+    found = hashlib.sha256(header(len(scores), scores.shape[1], scores.dtype))
+    for array in (scores, labels):
+        found.update(array.data)
+    return found.hexdigest()
 
 
 def read_data(path: Path, entry: FileEntry) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -139,19 +236,7 @@ def read_data(path: Path, entry: FileEntry) -> tuple[NDArray[Any], NDArray[Any]]
     return tensors["scores"], tensors["labels"]
 
 
-def serialise(data: StateScores, dtype: str | None, where: str = "scores") -> bytes:
-    """The bytes of a data file."""
-    from safetensors.numpy import save
-
-    with np.errstate(over="ignore"):
-        scores = np.ascontiguousarray(data.scores, dtype=dtype)
-    if dtype == "float16" and not np.isfinite(scores).all():
-        worst = float(np.abs(data.scores).max())
-        raise TransilError(f"{where}: a score of {worst:g} is too large for float16; use float32")
-    return save({"scores": scores, "labels": np.ascontiguousarray(data.labels)})
-
-
-def _whole_labels(labels: NDArray[Any], where: str) -> IntArray:
+def _whole_labels(labels: NDArray[Any], where: str, first_row: int) -> IntArray:
     """Labels as int64. The released files keep them as float32, so whole floats are welcome."""
     if not (np.issubdtype(labels.dtype, np.integer) or np.issubdtype(labels.dtype, np.floating)):
         raise TransilError(f"{where}: labels must be whole numbers, not {labels.dtype}")
@@ -160,7 +245,7 @@ def _whole_labels(labels: NDArray[Any], where: str) -> IntArray:
     if not np.array_equal(whole, labels):
         row = int(np.flatnonzero(whole != labels)[0])
         raise TransilError(
-            f"{where}: label {labels[row]} in row {row} is not a whole number below 2^63"
+            f"{where}: label {labels[row]} in row {first_row + row} is not a whole number below 2^63"
         )
     return whole
 
@@ -199,7 +284,8 @@ def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
             if not 0 <= start <= stop <= len(data) or any(size < 0 for size in info["shape"]):
                 raise ValueError(f"'{name}' does not lie within the file")
             values = np.asarray(data[start:stop]).view(names[info["dtype"]])
-            tensors[name] = values.reshape(info["shape"])
+            # Labels behind an odd number of float16 scores do not begin where numbers may.
+            tensors[name] = np.require(values, requirements="A").reshape(info["shape"])
         return tensors
     except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError,
             RecursionError) as error:  # fmt: skip

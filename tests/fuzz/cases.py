@@ -27,6 +27,7 @@ WAYS: dict[str, Mutation] = {
     "labels": mutate_arrays.labels_of_entry,
     "csv": mutate_arrays.csv_of,
     "parquet": mutate_arrays.parquet_of,
+    "arrow": mutate_arrays.arrow_of,
     "image": mutate_arrays.image_of,
     "pickle": mutate_arrays.pickle_of,
     "tar": mutate_arrays.tar_of,
@@ -104,6 +105,16 @@ SCORES = (
         "torch bytes place",
         "",
         "new",
+    ),
+    *(
+        Target(
+            "import-scores tables --labels label --keep image -o new",
+            f"tables/*.{kind}",
+            f"{ways} bytes place beside",
+            "",
+            "new",
+        )
+        for kind, ways in (("csv", "csv csv"), ("parquet", "parquet"), ("feather", "arrow"))
     ),
     Target("import-scores dkt -o new", "dkt/*.ckpt", "torch bytes place beside", "", "new", 2),
     Target(
@@ -186,6 +197,11 @@ BANKS = (
             ("csv", "csv", "csv csv csv", " --keep image"),
             ("tsv", "csv", "csv", " --state 3"),
             ("parquet", "parquet", "parquet parquet", " --keep image"),
+            ("parquet", "safetensors", "parquet", " --keep image"),
+            ("arrow", "csv", "arrow arrow arrow", " --keep image"),
+            ("feather", "arrow", "arrow arrow", " --keep image"),
+            ("npy", "npz", "npy", ""),
+            ("safetensors", "feather", "safetensors", ""),
         )
     ),
     Target(
@@ -219,6 +235,12 @@ BANKS = (
         "bank.json",
     ),
     Target("bank check scores.npy --state 3 --bank bank.json", "bank.json", "json", "scores.npy"),
+    Target(
+        "bank check scores.feather --state 3 --bank bank.json --keep image",
+        "scores.feather",
+        "arrow",
+        "bank.json",
+    ),
     *(
         Target(
             ADVISE, file, ways, "traffic.npy newest.npy earlier.npy shares.json ledger.json", NEW

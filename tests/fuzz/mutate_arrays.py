@@ -285,15 +285,39 @@ def csv_of(path: Path, random: Random) -> None:
 
 def parquet_of(path: Path, random: Random) -> None:
     """A Parquet file by its columns."""
-    import decimal
-
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if random.random() < 0.25:
         path.write_bytes(spoiled(path.read_bytes(), random))
         return
-    table = pq.read_table(path)
+    pq.write_table(_odd_table(pq.read_table(path), random), path)
+
+
+def arrow_of(path: Path, random: Random) -> None:
+    """A file or stream of Arrow's by its columns, or by its bytes."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    if random.random() < 0.4:
+        path.write_bytes(spoiled(path.read_bytes(), random))
+        return
+    if path.suffix == ".feather":
+        made = _odd_table(feather.read_table(path), random)
+        kind = random.choice(("lz4", "zstd", "uncompressed"))
+        feather.write_feather(made, str(path), compression=kind)
+        return
+    with pa.OSFile(str(path)) as file:
+        made = _odd_table(pa.ipc.open_stream(file).read_all(), random)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, made.schema) as stream:
+        stream.write_table(made)
+
+
+def _odd_table(table: Any, random: Random) -> Any:
+    """A table with a column that is none of scores, or without one."""
+    import decimal
+
+    import pyarrow as pa
+
     rows, at = table.num_rows, random.randrange(table.num_columns)
     odd: list[Any] = [
         pa.nulls(rows), pa.array([float("nan")] * rows), pa.array([1e308] * rows),
@@ -326,7 +350,7 @@ def parquet_of(path: Path, random: Random) -> None:
         table = table.append_column(
             random.choice((table.column_names[0], "more")), random.choice(odd)
         )
-    pq.write_table(table, path)
+    return table
 
 
 # -- images and archives -----------------------------------------------------------------------

@@ -6,8 +6,8 @@ import csv
 import json
 import os
 import shutil
-from dataclasses import replace
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from test_interop import (
     write_released_bank,
     write_released_layout,
 )
-from transil import Corrector, Ledger, fit
+from transil import Corrector, Ledger, ScoreStore, fit
 from transil.correction.fitting import fit_any_schedule
 from transil.data.cache import cached_images, convert
 from transil.data.sources.folder import FolderSource
@@ -124,6 +124,7 @@ def _scores(folder: Path) -> None:
             rows.writerows([f"{i}.png", *map(repr, r)] for i, r in enumerate(scores.tolist()))
     _parquet(folder, scores, names)
     _adaptation(folder)
+    _tables(store, folder / "tables")
     (folder / "order.json").write_text(json.dumps([2, 0, 1, 3, 5, 4, 7, 6]))
     (folder / "small.json").write_text(json.dumps([[1], [0]]))
     (folder / "schedule.json").write_text(json.dumps([[0, 1, 2, 3], [4, 5], [6, 7]]))
@@ -149,6 +150,8 @@ def _any_schedule(folder: Path) -> None:
     curve.for_schedule("2,2").like(pairs, 2).save(folder / "pair-any.json")
     # Rows enough in each state to measure them.
     biased_scores(SCHEDULE, seed=4, images_per_class=16).save(folder / "large")
+
+
 def _adaptation(folder: Path) -> None:
     """What `advise` and the ledger read and write: two thirds of 192 rows have no label."""
     store = biased_scores(SCHEDULE, seed=1, images_per_class=24, splits=("test",))
@@ -169,13 +172,38 @@ def _adaptation(folder: Path) -> None:
 def _parquet(folder: Path, scores: Any, names: list[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from pyarrow import feather
 
     wide = {"image": [f"{i}.png" for i in range(len(scores))]}
     wide |= {name: scores[:, i] for i, name in enumerate(names)}
     pq.write_table(pa.table(wide), folder / "scores.parquet")
+    feather.write_feather(pa.table(wide), str(folder / "scores.feather"))
+    with pa.ipc.new_stream(str(folder / "scores.arrow"), pa.table(wide).schema) as stream:
+        stream.write_table(pa.table(wide))
     pq.write_table(
         pa.table({"image": wide["image"], "logits": scores.tolist()}), folder / "listed.parquet"
     )
+
+
+def _tables(store: ScoreStore, folder: Path) -> None:
+    """The scores and labels of each state in one table."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+    from pyarrow import feather
+
+    folder.mkdir()
+    for state in store.states("test"):
+        data = store.get("test", state)
+        made = {"image": [f"{i}.png" for i in range(len(data.labels))], "label": data.labels}
+        made |= {f"class{i}": np.ascontiguousarray(c) for i, c in enumerate(data.scores.T)}
+        name = str(folder / f"scores_test_{state}")
+        if state == 1:
+            pyarrow.csv.write_csv(pa.table(made), f"{name}.csv")
+        elif state == 2:
+            pq.write_table(pa.table(made), f"{name}.parquet")
+        else:
+            feather.write_feather(pa.table(made), f"{name}.feather")
 
 
 def _images(folder: Path) -> None:

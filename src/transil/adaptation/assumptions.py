@@ -47,7 +47,7 @@ def assumptions_of(view: View, counted: Counted) -> tuple[tuple[Assumption, ...]
         base = np.asarray(view.base[:], dtype=np.float64)
         shifts = np.zeros(base.shape[1])
         if prior.shares is not view.situation.predicted:
-            shifts = match(view.base, prior.shares, before=view.situation.predicted).shifts
+            shifts = match(view.base, prior.shares).shifts
         powers = softmax(base + shifts)
         own = prior is advised
         predictions = view.corrected if own else powers.argmax(axis=1)

@@ -40,9 +40,9 @@ class Columns:
         """The columns that stand in these places."""
         return Columns(self.scale[places], self.shift[places], self.centred)
 
-    def correct(self, scores: Scores) -> Scores:
-        """Scores (..., columns), the same kind and dtype."""
-        return correct_columns(scores, self.scale, self.shift, centred=self.centred)
+    def correct(self, scores: Scores, out: FloatArray | None = None) -> Scores:
+        """Scores (..., columns), the same kind and dtype; `out` (NumPy only) receives them."""
+        return correct_columns(scores, self.scale, self.shift, out, centred=self.centred)
 
 
 class Corrected:

@@ -10,6 +10,7 @@ import numpy as np
 
 from transil.arrays import FloatArray, is_torch, refuse_masks, to_numpy
 from transil.errors import TransilError, reason
+from transil.frames import array_of, column_names, is_frame, like_frame
 
 BLOCK = 1 << 18  # values that are looked at together
 
@@ -36,7 +37,11 @@ class Table:
 
 
 def read_table(given: Any) -> Table:
-    """Scores (n, columns) as arrays, tensors or lists; anything else is told."""
+    """Scores (n, columns) as arrays, tensors, lists or DataFrames; anything else is told."""
+    if is_frame(given):
+        scores = _checked(array_of(given))
+        names = [str(name) for name in column_names(given)]
+        return Table(scores, scores, names, lambda made: like_frame(given, made))
     if is_torch(given):
         scores = to_numpy(given, "scores")
         if not given.is_floating_point():

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transil.cli.correct import Key, Order, read_order_option
+from transil.cli.options import Keep, Key, Order, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say, stdout
 from transil.errors import TransilError
 from transil.files import check_output, check_replaceable, read_json
-from transil.interop.named import TORCH, load_named
-from transil.interop.numpy_files import load_array
-from transil.interop.score_files import read_scores
+from transil.interop.array_files import TORCH, load_array
+from transil.interop.score_files import read_labels, read_scores
 
 if TYPE_CHECKING:
     from transil.adaptation.advice import Advice
@@ -32,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
 
 def advise_command(
     source: Annotated[
-        Path, typer.Argument(help="Raw scores of your traffic: .npy, .npz, torch, safetensors.")
+        Path, typer.Argument(help="Raw scores of your traffic, in any kind of file.")
     ],
     schedule: Annotated[
         str, typer.Option(help="How many classes each group has: 12,5,5,8 or 100/10.")
@@ -66,6 +65,7 @@ def advise_command(
     ] = None,
     order: Order = None,
     key: Key = None,
+    keep: Keep = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also as a page with pictures (.html).")
     ] = None,
@@ -101,11 +101,11 @@ def advise_command(
         check_replaceable(bank_out, FORMAT, VERSION)
     groups = read_schedule(schedule)
     assert groups is not None
-    scores = read_scores(source, key)
+    scores = read_scores(source, key, read_names(keep)).scores
     told = {
         "prior": read_prior(prior),
-        "newest_labels": None if newest_labels is None else load_named(newest_labels),
-        "before": None if before is None else read_scores(before, key),
+        "newest_labels": None if newest_labels is None else read_labels(newest_labels),
+        "before": None if before is None else read_scores(before, key, read_names(keep)).scores,
         "order": read_order_option(order),
     }
     try:
@@ -121,7 +121,7 @@ def advise_command(
         "--schedule": schedule, "--state": f"{advice.state}", "--method": method,
         "--newest": None if newest is None else f"{newest:g}", "--prior": prior,
         "--ledger": _text(ledger), "--newest-labels": _text(newest_labels), "--before": _text(before),
-        "--order": order, "--key": key,
+        "--order": order, "--key": key, "--keep": keep,
     }  # fmt: skip
     commands = next_commands(advice, source, options, written)
     if output is not None:
@@ -170,9 +170,9 @@ def next_commands(
     target = "corrected.pt" if source.suffix in TORCH else "corrected.npy"
     correct = ["transil", "correct", str(source), "--bank"]
     if written is None and not advice.shifted:
-        kept = _given(options, "--schedule", "--state", "--order", "--key")
+        kept = _given(options, "--schedule", "--state", "--order", "--key", "--keep")
         return [shlex.join([*correct, str(advice.bank), *kept, "-o", target])]
-    key = _given(options, "--key")
+    key = _given(options, "--key", "--keep")
     if written is not None:
         return [shlex.join([*correct, str(written), *key, "-o", target])]
     again = ["transil", "advise", str(source), *_given(options, *options), "--bank-out", MINE]

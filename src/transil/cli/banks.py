@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from transil.cli.check import check_command
-from transil.cli.correct import Groups
+from transil.cli.options import Groups, Keep, Key, read_names
 from transil.cli.output import (
     check_apart,
     note,
@@ -135,9 +135,13 @@ def make(
     schedule: Groups = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Measure these scores once (.npy, .pt): for single images later on."),
+        typer.Option(
+            help="Measure these scores once (any kind of file): for single images later on."
+        ),
     ] = None,
     state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+    key: Key = None,
+    keep: Keep = None,
 ) -> None:
     """Make the bank of your schedule, whatever its groups, from one that holds for any.
 
@@ -156,9 +160,9 @@ def make(
     check_apart(output, bank, "the bank for other schedules would be lost")
     made = load_bank(bank, schedule=read_schedule(schedule))
     if like is not None:
-        made = like_file(made, like, state)
-    elif state is not None:
-        raise TransilError("--state goes with --like")
+        made = like_file(made, like, state, key, read_names(keep))
+    elif (state, key, keep) != (None, None, None):
+        raise TransilError("--state, --key and --keep go with --like")
     made.save(output)
     say(f"{output}: {made.correction.name} for {made.method or 'any method'}, {made.schedule}")
     if made.correction.measured and like is None:

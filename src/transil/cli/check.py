@@ -7,8 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from transil.cli.correct import Groups, Key, Order, read_order_option
-from transil.cli.options import Rescale, Strength, strengthened
+from transil.cli.options import (
+    Groups,
+    Keep,
+    Key,
+    Order,
+    Rescale,
+    Strength,
+    read_names,
+    read_order_option,
+    strengthened,
+)
 from transil.cli.output import print_json, print_table, read_schedule, say
 from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
@@ -19,7 +28,7 @@ from transil.interop.score_files import read_scores
 
 def check_command(
     source: Annotated[
-        Path, typer.Argument(help="Raw scores: .npy, .npz, a torch or safetensors file.")
+        Path, typer.Argument(help="Raw scores, in any kind of file that 'correct' reads.")
     ],
     state: Annotated[int, typer.Option(help="The model's state, from 1.")],
     bank: Annotated[
@@ -34,6 +43,7 @@ def check_command(
     schedule: Groups = None,
     order: Order = None,
     key: Key = None,
+    keep: Keep = None,
     rescale: Rescale = False,
     strength: Strength = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -55,7 +65,7 @@ def check_command(
       transil bank check scores.npy --state 7 --bank lucir-s10 --strength 0.5
       transil bank check scores.npy --state 7 --bank mine.json --bank lwf-s10 --json
     """
-    scores = read_scores(source, key)
+    scores = read_scores(source, key, read_names(keep)).scores
     if every and bank:
         raise TransilError("give --bank or --all, not both")
     groups = read_schedule(schedule)

@@ -9,36 +9,25 @@ import typer
 
 from transil.adaptation.corrector import Corrector
 from transil.adaptation.corrector_file import is_corrector, read_corrector
-from transil.cli.options import Rescale, Strength, strengthened
-from transil.cli.output import check_apart, progress_bar, read_schedule, say
+from transil.cli.options import (
+    Groups,
+    Keep,
+    Key,
+    Order,
+    Rescale,
+    Strength,
+    read_names,
+    read_order_option,
+    strengthened,
+)
+from transil.cli.output import check_apart, note, progress_bar, read_schedule, say
 from transil.cli.scores import describe
 from transil.correction.bank import Bank
 from transil.correction.scales import Newest
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
-from transil.files import read_json
 from transil.interop.score_files import correct_file
-
-Order = Annotated[
-    str | None,
-    typer.Option(
-        help="Where columns stand otherwise: the column (from 0) of each class in the order in "
-        "which they were learned, 3,0,2,1 or a JSON file."
-    ),
-]
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        "--schedule",
-        help="How many classes each group has, 12,5,5,8 or 100/10: for a bank that holds for any.",
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        help="Which array is the scores, where a file holds several; in Parquet, the column of lists."
-    ),
-]
+from transil.interop.tables import STREAM
 
 
 def add_to(app: typer.Typer) -> None:
@@ -50,7 +39,8 @@ def correct(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet)."
+            help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet, .arrow); "
+            "- is CSV from standard input."
         ),
     ],
     bank: Annotated[
@@ -62,7 +52,7 @@ def correct(
         typer.Option(
             "--output",
             "-o",
-            help="Where to write: .npy or .pt; a table where the scores are in one.",
+            help="Where to write: a file of any of these kinds; - is CSV to standard output.",
         ),
     ],
     state: Annotated[
@@ -72,26 +62,24 @@ def correct(
     order: Order = None,
     rescale: Rescale = False,
     strength: Strength = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(help="Columns of a table that are no scores: id,label."),
-    ] = None,
+    keep: Keep = None,
     key: Key = None,
 ) -> None:
     """Correct the scores of one model: rows are images, columns the classes seen so far.
 
     Columns stand in the order in which the classes were learned, or as --order says; they stay
     where they are. A .npy file may be larger than memory. In a table, columns of text are carried
-    along, and so are those that --keep names; without --state it names all that are no scores. Only
-    raw scores (logits) can be corrected, not probabilities. 'transil bank list' names the banks that
-    come with transil.
+    along, and so are those that --keep names; without --state it names all that are no scores. Each
+    kind of file can be written from each; an array holds the scores alone. Only raw scores (logits)
+    can be corrected, not probabilities. 'transil bank list' names the banks that come with transil.
 
     \b
     Examples:
       transil correct scores.npy --bank bank.json --state 7 -o corrected.npy
       transil correct logits.pt --bank bank.json -o corrected.pt
       transil correct outputs.pt --key logits --bank bank.json -o corrected.pt
-      transil correct scores.csv --bank bank.json --keep id,label -o corrected.csv
+      transil correct scores.csv --bank bank.json --keep id,label -o corrected.parquet
+      transil correct - --bank bank.json --state 7 -o - < scores.csv > corrected.csv
       transil correct scores.npy --bank lwf-t --schedule 12,5,5,8,3,4 --state 6 -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --rescale -o corrected.npy
       transil correct scores.npy --bank lwf-s10 --state 7 --strength 0.5 -o corrected.npy
@@ -99,7 +87,8 @@ def correct(
       transil correct scores.npy --bank mine.json -o corrected.npy  (of advise --bank-out)
     """
     loaded = _loaded(bank, schedule, strength)
-    check_apart(output, source, "these are the scores to correct")
+    if STREAM not in (source, output):
+        check_apart(output, source, "these are the scores to correct")
     costs: list[Newest] = []
     with progress_bar(1.0) as update:
         done, rows = correct_file(
@@ -110,14 +99,15 @@ def correct(
             lambda fraction: update(fraction, "correcting"),
             order=read_order_option(order),
             rescale=rescale,
-            keep=keep.split(",") if keep else (),
+            keep=read_names(keep),
             key=key,
             cost=costs.append,
         )
     how = describe(loaded, rescale) if isinstance(loaded, Bank) else _described(loaded)
-    say(f"{output}: {rows:,} rows of state {done}, corrected with {how}")
+    tell = note if output == STREAM else say
+    tell(f"{output}: {rows:,} rows of state {done}, corrected with {how}")
     for cost in costs:
-        say(f"rescaled the bank predicts {cost}")
+        tell(f"rescaled the bank predicts {cost}")
 
 
 def _loaded(bank: str, schedule: str | None, strength: float | None) -> Bank | Corrector:
@@ -133,20 +123,3 @@ def _loaded(bank: str, schedule: str | None, strength: float | None) -> Bank | C
 def _described(corrector: Corrector) -> str:
     prior = "" if corrector.prior_ is None else f"; it assumes that {corrector.prior_.says}"
     return f"a corrector fitted on {corrector.rows_:,} rows{prior}"
-
-
-def read_order_option(text: str | None) -> list[int] | None:
-    """What --order gives: numbers, or a JSON file of them."""
-    if text is None:
-        return None
-    if text.endswith(".json"):
-        data = read_json(text)
-        if not isinstance(data, list) or not all(type(place) is int for place in data):
-            raise TransilError(f"{text}: expected a list of columns, whole numbers from 0")
-        return data
-    try:
-        return [int(place) for place in text.split(",")]
-    except ValueError:
-        raise TransilError(
-            f"--order '{text[:40]}': give columns from 0, as 3,0,2,1, or a .json file of them"
-        ) from None

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from transil.cli.banks import note_turned, print_open, print_records
-from transil.cli.correct import Groups
-from transil.cli.options import Strength, strengthened
+from transil.cli.options import Groups, Keep, Key, Strength, read_names, strengthened
 from transil.cli.output import (
     check_apart,
     note,
@@ -210,9 +209,13 @@ def transfer_command(
     schedule: Groups = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Bring it to the scale of these scores (.npy or .pt; no labels needed)."),
+        typer.Option(
+            help="Bring it to the scale of these scores (any kind of file; no labels needed)."
+        ),
     ] = None,
     state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+    key: Key = None,
+    keep: Keep = None,
     any_method: Annotated[
         bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
@@ -247,10 +250,11 @@ def transfer_command(
     result = strengthened(result, strength)
     if like is not None:
         result = like_file(
-            result, like, state, lambda cost: say(f"rescaled the bank predicts {cost}")
-        )
-    elif state is not None:
-        raise TransilError("--state goes with --like")
+            result, like, state, key, read_names(keep),
+            cost=lambda cost: say(f"rescaled the bank predicts {cost}"),
+        )  # fmt: skip
+    elif (state, key, keep) != (None, None, None):
+        raise TransilError("--state, --key and --keep go with --like")
     result.save(output)
     if how == "oracle":
         note(

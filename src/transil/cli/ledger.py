@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from transil.adaptation.ledger import FORMAT, VERSION, Ledger
-from transil.cli.correct import Key, Order, read_order_option
+from transil.cli.options import Keep, Key, Order, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say, warnings_last
 from transil.correction.columns import read_order, reordered
 from transil.errors import TransilError
@@ -32,7 +32,8 @@ def add_to(app: typer.Typer) -> None:
 
 def record(
     source: Annotated[
-        Path, typer.Argument(help="Raw scores of the traffic after the update: .npy, .npz, torch.")
+        Path,
+        typer.Argument(help="Raw scores of the traffic after the update, in any kind of file."),
     ],
     schedule: Annotated[
         str, typer.Option(help="How many classes each group has: 12,5,5,8 or 100/10.")
@@ -44,6 +45,7 @@ def record(
     ] = None,
     order: Order = None,
     key: Key = None,
+    keep: Keep = None,
 ) -> None:
     """Keep, once per update, how often each of the newest classes is predicted in unlabelled scores.
 
@@ -62,7 +64,7 @@ def record(
         raise TransilError(f"{ledger}: a ledger is a .json file")
     check_replaceable(ledger, FORMAT, VERSION)
     opened = Ledger(ledger, groups, method)
-    scores = read_scores(source, key)
+    scores = read_scores(source, key, read_names(keep)).scores
     places = read_order_option(order)
     if places is not None:
         scores = reordered(scores, read_order(places, scores.shape[-1]))

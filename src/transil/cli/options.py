@@ -1,4 +1,4 @@
-"""Options of all commands that correct."""
+"""Options that several commands have, and what their texts mean."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from transil.correction.bank import Bank
 from transil.errors import TransilError
+from transil.files import read_json
 
 AnyMethod = Annotated[
     bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
@@ -19,6 +20,52 @@ Strength = Annotated[
     float | None,
     typer.Option(help="How strongly to correct: 0 not at all, 1 as fitted, 2 at the most."),
 ]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        help="Where columns stand otherwise: the column (from 0) of each class in the order in "
+        "which they were learned, 3,0,2,1 or a JSON file."
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--schedule",
+        help="How many classes each group has, 12,5,5,8 or 100/10: for a bank that holds for any.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        help="Which array is the scores, where a file holds several; in Parquet, the column of lists."
+    ),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(help="Columns of a table that are no scores: id,label."),
+]
+
+
+def read_names(text: str | None) -> list[str]:
+    """What --keep gives."""
+    return text.split(",") if text else []
+
+
+def read_order_option(text: str | None) -> list[int] | None:
+    """What --order gives: numbers, or a JSON file of them."""
+    if text is None:
+        return None
+    if text.endswith(".json"):
+        data = read_json(text)
+        if not isinstance(data, list) or not all(type(place) is int for place in data):
+            raise TransilError(f"{text}: expected a list of columns, whole numbers from 0")
+        return data
+    try:
+        return [int(place) for place in text.split(",")]
+    except ValueError:
+        raise TransilError(
+            f"--order '{text[:40]}': give columns from 0, as 3,0,2,1, or a .json file of them"
+        ) from None
 
 
 def check_goes_with_bank(bank: bool, rescale: bool, strength: float | None) -> None:

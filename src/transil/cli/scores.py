@@ -13,9 +13,13 @@ import typer
 from transil.arrays import probabilities
 from transil.cli.options import (
     AnyMethod,
+    Keep,
+    Key,
     Rescale,
     Strength,
     check_goes_with_bank,
+    read_names,
+    read_order_option,
     strengthened,
 )
 from transil.cli.output import (
@@ -36,6 +40,7 @@ from transil.errors import DataWarning, ScoreScaleWarning, TransilError
 from transil.evaluation import evaluate
 from transil.files import check_regular, check_replaceable
 from transil.gains import Gain, gains
+from transil.head import Head
 from transil.metrics import Metrics, StateMetrics
 from transil.registry import nearest
 from transil.scores import FORMAT, MANIFEST, VERSION, ScoreStore
@@ -52,7 +57,7 @@ def add_to(app: typer.Typer) -> None:
 
 def import_scores(
     source: Annotated[
-        Path, typer.Argument(help="A folder of score files, or an .npz or .pt file.")
+        Path, typer.Argument(help="A folder of score files, or an .npz, .pt or .safetensors file.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store to write, a folder.")],
     form: Annotated[
@@ -75,43 +80,58 @@ def import_scores(
     dtype: Annotated[
         str | None, typer.Option(help="Store scores as float16, float32 or float64.")
     ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option(help="Columns of a head that has those of classes to come, too."),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="Where columns stand otherwise: 'labels' (class c in column c), or the column of each "
+            "class as it was learned, 3,0,2,1 or a JSON file."
+        ),
+    ] = None,
+    columns: Annotated[
+        int, typer.Option(help="Columns of each class, of which the first is the score.")
+    ] = 1,
+    key: Key = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="The array or column of labels in files that hold the scores, too."),
+    ] = None,
+    keep: Keep = None,
 ) -> None:
     """Bring scores and labels of a trained model into a score store.
 
-    Formats: 'dkt' is the layout of the paper's released scores, logits_{val|tst}_{t}_{u}.ckpt with
-    labels_..., counted from 0. 'numpy' is scores_{split}_{state}.npy (rows, classes seen so far)
-    with labels_{split}_{state}.npy, states counted from 1, in a folder or in one .npz file; or the
-    same as tensors, .pt.
+    'numpy' is scores_{split}_{state}.npy (rows, classes seen so far) with labels_{split}_{state}.npy,
+    states counted from 1, in a folder; or as arrays of one .npz, .pt or .safetensors file. In a folder,
+    any kind of file will do that 'correct' reads. 'dkt' is the layout of the paper's released scores,
+    logits_{val|tst}_{t}_{u}.ckpt (or another kind) with labels_..., counted from 0.
 
     \b
     Examples:
       transil import-scores logits_lucir_s10 --format dkt -o runs/lucir
       transil import-scores my-scores/ --method lwf -o runs/mine
       transil import-scores scores.npz --method lwf --schedule 50,10,5,1,34 -o runs/mine
+      transil import-scores tables/ --labels label --keep id -o runs/mine
+      transil import-scores heads/ --schedule order.json --width 100 --order labels -o runs/mine
     """
-    from transil.interop import dkt, numpy_files
+    from transil.interop import dkt, score_folders
 
     if not source.is_dir():
         check_regular(source)
     if form is None:
-        form = "numpy" if numpy_files.is_ours(source) else "dkt"
+        form = "numpy" if score_folders.is_ours(source) else "dkt"
     if form not in LAYOUTS:
         raise TransilError(f"--format '{form}' is unknown; {nearest(form, LAYOUTS)}")
-    wanted = read_schedule(schedule)
     if (output / "run.json").exists():
         raise TransilError(f"{output}: this is the folder of a training; write to another one")
     check_replaceable(output / MANIFEST, FORMAT, VERSION)
-    if form == "numpy":
-        store = numpy_files.import_scores(
-            source, schedule=wanted, method=method, dataset=dataset, kind=kind
-        )
-    else:
-        store = dkt.import_scores(source, method=method, dataset=dataset)
-        store.kind = kind
-        if wanted is not None and wanted.sizes != store.schedule.sizes:
-            raise TransilError(
-                f"{source}: the files have groups of {store.schedule.sizes}, not {wanted.sizes}"
-            )
+    head = Head(width, "labels" if order == "labels" else read_order_option(order), columns)
+    facts = score_folders.Facts(read_schedule(schedule), method, dataset, kind, head)
+    within = score_folders.Within(key, labels, read_names(keep))
+    read = score_folders.import_scores if form == "numpy" else dkt.import_scores
+    store = read(source, facts, within)
     for split, state in store if kind == "logit" else ():
         found = probabilities(store.get(split, state).scores)
         if found:

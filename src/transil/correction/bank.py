@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED, at_strength, read_strength
 from transil.errors import TransilError
 from transil.files import read_json, write_json
+from transil.frames import AnyScores, array_of, is_frame, like_frame
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
 
@@ -118,16 +119,17 @@ class Bank:
 
     def correct(
         self,
-        scores: Scores,
+        scores: AnyScores,
         state: int | None = None,
         *,
         order: OrderLike | None = None,
         rescale: bool = False,
         strength: float | None = None,
         quiet: bool = False,
-    ) -> Scores:
+    ) -> AnyScores:
         """Corrected scores, the kind and dtype of `scores`, of shape (..., columns).
 
+        An array, a tensor, or a DataFrame of pandas, polars or pyarrow whose columns are all scores.
         `state` counts from 1; without it, it is the state that has as many columns. Columns are
         the classes seen so far in the order in which they were learned; where they stand otherwise,
         `order[i]` is the column (from 0) of the i-th class learned, and columns stay where they are.
@@ -135,6 +137,16 @@ class Bank:
         takes no labels. `strength` is that of `at_strength`; without it, the bank's own. `quiet` says
         nothing of their size: for those who ask `mismatch`.
         """
+        chosen = self if strength is None else self.at_strength(strength)
+        made, found = chosen._corrected(array_of(scores), state, order, rescale, quiet)
+        if not quiet:
+            self._tell(found)
+        return cast(AnyScores, like_frame(scores, made) if is_frame(scores) else made)
+
+    def _corrected(
+        self, scores: Any, state: int | None, order: OrderLike | None, rescale: bool, quiet: bool
+    ) -> tuple[Any, Comparison | None]:
+        """The corrected scores, and how those given compare with the references'."""
         check_scores(scores)
         places = None if order is None else read_order(order, scores.shape[-1])
         learned = reordered(scores, places)
@@ -143,10 +155,9 @@ class Bank:
         state = self.schedule.check_state(state)
         self.schedule.check_columns(scores.shape[-1], state)
         self.check_kind(scores, f"state {state}")
-        chosen = self if strength is None else self.at_strength(strength)
-        bank, found = chosen.ready(learned, state), None
+        bank, found = self.ready(learned, state), None
         if rescale:
-            bank, found = brought_to(chosen, learned, state)
+            bank, found = brought_to(self, learned, state)
         elif not quiet:
             found = bank.mismatch(learned, state)
         if self.correction.centred and readable(scores) and has_masks(scores):
@@ -163,9 +174,7 @@ class Bank:
             masked = np.isneginf(given)  # minus infinity masks a class: it stays
             check_finite(np.where(masked, 0.0, given), f"state {state}")
             check_finite(np.where(masked, 0.0, made), f"state {state}, corrected to {made.dtype}")
-        if not quiet:
-            self._tell(found)
-        return corrected
+        return corrected, found
 
     def apply(
         self, pairs: Pairs, scores: Scores, state: int, out: FloatArray | None = None
@@ -345,6 +354,7 @@ class Bank:
         Labels are not needed. State 1 is never corrected and tells nothing. It warns where the
         scores are so much larger or smaller that they are rather those of another method.
         """
+        scores = array_of(scores)
         check_scores(scores)
         self.schedule.check_columns(scores.shape[-1], state)
         bank, found = brought_to(self, scores, state)

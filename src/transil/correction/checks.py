@@ -14,6 +14,7 @@ from transil.correction.comparing import brought_to
 from transil.correction.scales import FEWEST_ROWS, MOST_ROWS, Comparison, Distance
 from transil.correction.shipped import ShippedBank, shipped_banks
 from transil.errors import TransilError
+from transil.frames import array_of
 
 # Of the newest group's share of the classes. On the authors' LUCIR scores (states 2, 4, 7, 10) the
 # default bank of LUCIR leaves it 0.3 to 2.3 times that share, rescaled or not, the one of LwF 0.16 times
@@ -80,6 +81,7 @@ def check_bank(
     `order` and `rescale` are those of `Bank.correct`: with `rescale` the rescaled bank is judged. Of
     many rows some from all over are taken.
     """
+    scores = array_of(scores)
     check_scores(scores)
     schedule, columns = bank.schedule, scores.shape[-1]
     state = schedule.check_state(state)

@@ -1,15 +1,17 @@
 """The layout in which the paper's authors released scores and parameters (DKT-for-CIL).
 
-Scores: `{logits|labels}_{val|tst}_{t}_{u}.ckpt`, the model of state t on the images of group u,
-both counted from 0. Labels are authoritative: row order and u are not (in the released LwF
-files some rows sit in another group's file). Parameters: `bic_model_{t}.ckpt`, a state dict of
-`bias_layers.{k}.alpha` and `.beta`.
+Scores: `{logits|labels}_{val|tst}_{t}_{u}.ckpt` (or `.npy`, or any other kind of file), the model
+of state t on the images of group u, both counted from 0. Labels are authoritative: row order and u
+are not (in the released LwF files some rows sit in another group's file). Parameters:
+`bic_model_{t}.ckpt`, a state dict of `bias_layers.{k}.alpha` and `.beta`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +19,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transil.arrays import to_numpy
+from transil.correction import parameters
 from transil.correction.bank import Bank, Reference, Transfer
-from transil.correction.parameters import Pairs
 from transil.correction.registry import get_correction
 from transil.errors import TransilError
 from transil.files import digest, sha256
-from transil.interop.torch_files import load_safely, load_tensor
+from transil.interop.array_files import ARRAYS, load_safely
+from transil.interop.score_files import read_labels
+from transil.interop.score_folders import Facts, Pairs, Within, read_pair
+from transil.interop.tables import TABLES
 from transil.provenance import versions
 from transil.schedule import Schedule
 from transil.scores import ScoreStore
 
 SPLITS = {"val": "val", "tst": "test"}
-SCORES = re.compile(r"logits_(val|tst)_([0-9]+)_([0-9]+)\.ckpt")
+SCORES = re.compile(r"(logits|labels)_(val|tst)_([0-9]+)_([0-9]+)(\.[a-z]+)")
 MODEL = re.compile(r"bic_model_([0-9]+)\.ckpt")
 
 
 def import_scores(
-    path: str | os.PathLike[str], *, method: str | None = None, dataset: str | None = None
+    path: str | os.PathLike[str], facts: Facts | None = None, within: Within | None = None
 ) -> ScoreStore:
     """Read a folder of released scores into a store in memory.
 
     The schedule follows from the number of columns of each state, so groups may be of any size.
     The method is taken from a folder name such as `logits_lucir_s10` where it is not given.
     """
-    folder = _folder_with(
-        Path(path), SCORES, "logits_{val|tst}_{t}_{u}.ckpt (nor scores_SPLIT_STATE.npy or .pt)"
-    )
-    found: dict[str, dict[int, set[int]]] = {}
-    for name in os.listdir(folder):
-        if match := SCORES.fullmatch(name):
-            split, state, group = match[1], int(match[2]), int(match[3])
-            found.setdefault(split, {}).setdefault(state, set()).add(group)
-    arrays: dict[str, dict[int, tuple[NDArray[Any], NDArray[Any]]]] = {}
-    for split, states in sorted(found.items()):
-        _check_complete(folder, split, states)
-        arrays[SPLITS[split]] = {t + 1: _read_state(folder, split, t) for t in sorted(states)}
-    schedule = _schedule(folder, arrays)
-    return ScoreStore.from_arrays(
-        arrays, schedule, method=method or _method(folder), dataset=dataset, kind="logit"
-    )
+    wanted = "logits_{val|tst}_{t}_{u}.ckpt (nor scores_SPLIT_STATE.npy or .pt)"
+    folder, facts = _folder_with(Path(path), SCORES, wanted), facts or Facts()
+    files: dict[tuple[str, str, int, int], Path] = {}
+    for name in sorted(os.listdir(folder)):
+        match = SCORES.fullmatch(name)
+        if match and match[5] in (*ARRAYS, *TABLES):
+            key = (match[1], match[2], int(match[3]), int(match[4]))
+            if key in files:
+                raise TransilError(f"{folder}: {files[key].name} is there twice, also as {name}")
+            files[key] = folder / name
+    pairs: Pairs = {}
+    for split in sorted({split for _, split, _, _ in files}):
+        last = max(t for kind, of, t, _ in files if of == split)
+        for t in range(last + 1):
+            pairs.setdefault(SPLITS[split], {})[t + 1] = _read_state(
+                folder, files, split, t, within
+            )
+    return replace(facts, method=facts.method or _method(folder)).store(folder, pairs)
 
 
 def import_bank(
@@ -111,53 +118,35 @@ def _folder_with(path: Path, pattern: re.Pattern[str], wanted: str) -> Path:
     raise TransilError(f"{path}: {what}; give the folder of the released files")
 
 
-def _check_complete(folder: Path, split: str, states: dict[int, set[int]]) -> None:
-    for t in range(max(states) + 1):
-        for u in range(t + 1):
-            for kind in ("logits", "labels"):
-                name = f"{kind}_{split}_{t}_{u}.ckpt"
-                if u not in states.get(t, set()) or not (folder / name).is_file():
-                    raise TransilError(f"{folder}: {name} is missing; get the whole folder again")
-
-
-def _read_state(folder: Path, split: str, t: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_state(
+    folder: Path,
+    files: Mapping[tuple[str, str, int, int], Path],
+    split: str,
+    t: int,
+    within: Within | None,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The scores and labels of a state: those of all groups, one after the other."""
     scores, labels = [], []
     for u in range(t + 1):
-        scores.append(_checked_rank(folder / f"logits_{split}_{t}_{u}.ckpt", 2))
-        labels.append(_checked_rank(folder / f"labels_{split}_{t}_{u}.ckpt", 1))
+        for kind in ("logits", "labels"):
+            if (kind, split, t, u) not in files:
+                name = f"{kind}_{split}_{t}_{u}.ckpt"
+                raise TransilError(f"{folder}: {name} is missing; get the whole folder again")
+        of_scores, of_labels = (files[kind, split, t, u] for kind in ("logits", "labels"))
+        scores.append(_of_rank(read_pair(of_scores, within or Within())[0], of_scores, 2))
+        labels.append(_of_rank(read_labels(of_labels), of_labels, 1))
         if scores[-1].shape[1] != scores[0].shape[1]:
             raise TransilError(
-                f"{folder / f'logits_{split}_{t}_{u}.ckpt'}: {scores[-1].shape[1]} columns, "
-                f"but group 0 of the same state has {scores[0].shape[1]}"
+                f"{of_scores}: {scores[-1].shape[1]} columns, but group 0 of the same state has "
+                f"{scores[0].shape[1]}"
             )
     return np.concatenate(scores), np.concatenate(labels)
 
 
-def _checked_rank(path: Path, rank: int) -> NDArray[Any]:
-    array = to_numpy(load_tensor(path), str(path))
+def _of_rank(array: NDArray[Any], path: Path, rank: int) -> NDArray[Any]:
     if array.ndim != rank:
         raise TransilError(f"{path}: expected {rank} dimension(s), found shape {array.shape}")
     return array
-
-
-def _schedule(folder: Path, arrays: dict[str, dict[int, tuple[Any, Any]]]) -> Schedule:
-    """Group sizes: how many columns each state adds; both splits must agree."""
-    columns = {split: [s.shape[1] for s, _ in states.values()] for split, states in arrays.items()}
-    longest = max(columns.values(), key=len)
-    for split, counts in columns.items():
-        if counts != longest[: len(counts)]:
-            raise TransilError(
-                f"{folder}: the states of split '{split}' have {counts} columns, another has "
-                f"{longest}; the two are not of one model"
-            )
-    sizes = np.diff([0, *longest]).tolist()
-    if min(sizes) < 1:
-        t = int(np.argmin(sizes))
-        raise TransilError(
-            f"{folder}: state {t} has {longest[t]} columns, no more than the state before it; "
-            "scores must have one column per class seen so far"
-        )
-    return Schedule.from_sizes(sizes)
 
 
 def _method(folder: Path) -> str | None:
@@ -168,7 +157,7 @@ def _method(folder: Path) -> str | None:
     return None
 
 
-def _read_pairs(path: Path, groups: int, wanted: int) -> Pairs:
+def _read_pairs(path: Path, groups: int, wanted: int) -> parameters.Pairs:
     state = load_safely(path)
     alpha, beta = [], []
     try:
@@ -182,4 +171,4 @@ def _read_pairs(path: Path, groups: int, wanted: int) -> Pairs:
         ) from None
     if not np.isfinite([alpha, beta]).all():
         raise TransilError(f"{path}: a parameter is NaN or infinite")
-    return Pairs(np.array(alpha[-wanted:]), np.array(beta[-wanted:]))
+    return parameters.Pairs(np.array(alpha[-wanted:]), np.array(beta[-wanted:]))

@@ -1,23 +1,35 @@
-"""Scores in tables, CSV and Parquet: a row per image, beside the scores whatever names the image."""
+"""Scores in tables, CSV, Parquet and Arrow: a row per image, and beside the scores what names it."""
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transil.arrays import FloatArray, check_finite
 from transil.errors import TransilError, missing, reason
 from transil.files import atomic_file, check_regular, open_regular, told
+from transil.interop.zips import check_growth, unpacked_size
 from transil.registry import nearest
 
-TABLES = (".csv", ".tsv", ".parquet")
+TEXTS = (".csv", ".tsv")
+IPC = (".arrow", ".feather")
+TABLES = (*TEXTS, ".parquet", *IPC)
+STREAM = Path("-")  # standard input or output, as CSV
+STREAM_NAME = Path("standard input")
 LONGEST = 1 << 20  # bytes of a line that are looked at to tell what separates cells
+MOST_STREAMED = 1 << 30  # bytes of standard input
+# In a terminal they do more than to show: only a file may have them.
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,7 @@ class Table:
         """How many scores a row has."""
         return self.scores.shape[1] if self.listed else len(self.columns)
 
-    @property
+    @cached_property
     def scores(self) -> FloatArray:
         """The scores, (rows, columns); an empty cell is NaN."""
         if self.listed:
@@ -47,8 +59,21 @@ class Table:
         cells = [self.data.column(i) for i in self.columns]
         texts = [_arrow().types.is_string(column.type) for column in cells]
         parts = [_numbers(c) if text else c for c, text in zip(cells, texts, strict=True)]
+        if not parts:
+            return np.empty((self.data.num_rows, 0))
         made = np.stack([part.to_numpy() for part in parts], axis=1)
         return made if np.issubdtype(made.dtype, np.floating) else made.astype(np.float64)
+
+    def numbers(self, name: str, where: str) -> NDArray[Any]:
+        """The numbers of a column that holds no scores, such as labels."""
+        names = self.data.column_names
+        if name not in names:
+            raise TransilError(f"{where}: no column '{name}'; {nearest(name, names)}")
+        column, types = self.data.column(names.index(name)), _arrow().types
+        found = _numbers(column) if types.is_string(column.type) else column
+        if found is None or not (types.is_floating(found.type) or types.is_integer(found.type)):
+            raise TransilError(f"{where}: not all cells of column '{name}' are numbers")
+        return np.asarray(found.to_numpy())
 
     def with_scores(self, scores: FloatArray) -> Table:
         """The same table with other scores."""
@@ -70,9 +95,15 @@ def read_table(path: Path, keep: Sequence[str] = (), key: str | None = None) -> 
     Or they are the lists of the column that `key` names. A column without a name, as the index
     that pandas writes, is kept as well. The columns of a table without a header are called 1, 2, ...
     """
-    check_regular(path)
+    stream = path == STREAM
+    path = STREAM_NAME if stream else path
+    if not stream:
+        check_regular(path)
     with _errors(path):
-        table = _read_parquet(path) if path.suffix == ".parquet" else _read_text(path)
+        if path.suffix in TEXTS or stream:
+            table = _read_text(path, _standard_input() if stream else None)
+        else:
+            table = _typed(_read_parquet(path) if path.suffix == ".parquet" else _read_ipc(path))
     names = table.data.column_names
     for name in keep:
         if name not in names:
@@ -83,16 +114,54 @@ def read_table(path: Path, keep: Sequence[str] = (), key: str | None = None) -> 
     return replace(table, columns=tuple(i for i in table.columns if names[i] not in kept))
 
 
+def table_of(scores: FloatArray) -> Table:
+    """A table of nothing but scores, in columns score_0, score_1, ..."""
+    columns = {f"score_{i}": np.ascontiguousarray(column) for i, column in enumerate(scores.T)}
+    return Table(_arrow().table(columns), tuple(range(scores.shape[1])))
+
+
 def write_table(path: Path, table: Table) -> None:
     """Write a table as the ending of `path` says, all of it or nothing."""
     arrow = _arrow()
+    if path == STREAM:
+        text = io.BytesIO()
+        with _errors(Path("standard output")):
+            _write_text(text, table, table.delimiter)
+        _print(text.getvalue().decode())
+        return
     with _errors(path), atomic_file(path, durable=False) as file:
         if path.suffix == ".parquet":
             arrow.parquet.write_table(table.data, file)
-            return
-        delimiter = "\t" if path.suffix == ".tsv" else table.delimiter.replace("\t", ",")
-        options = arrow.csv.WriteOptions(include_header=table.header, delimiter=delimiter)
-        arrow.csv.write_csv(table.data, file, options)
+        elif path.suffix in IPC:
+            with arrow.ipc.new_file(file, table.data.schema) as made:
+                made.write_table(table.data)
+        else:
+            comma = table.delimiter.replace("\t", ",")
+            _write_text(file, table, "\t" if path.suffix == ".tsv" else comma)
+
+
+def _write_text(file: IO[bytes], table: Table, delimiter: str) -> None:
+    options = _arrow().csv.WriteOptions(include_header=table.header, delimiter=delimiter)
+    _arrow().csv.write_csv(table.data, file, options)
+
+
+def _print(text: str) -> None:
+    if CONTROL.search(text):
+        raise TransilError(
+            "standard output: some names or texts of the table hold control characters; write to a file"
+        )
+    print(text, end="")
+
+
+def _standard_input() -> bytes:
+    raw = bytearray()
+    if sys.stdin is None:
+        raise TransilError("standard input: it is closed; give a file")
+    while part := sys.stdin.buffer.read(LONGEST):  # all at once would take the memory beforehand
+        raw += part
+        if len(raw) > MOST_STREAMED:
+            raise TransilError(f"standard input: more than {MOST_STREAMED >> 30} GiB; give a file")
+    return bytes(raw)
 
 
 def check_table(table: Table, path: Path, sizes: Sequence[int]) -> None:
@@ -146,14 +215,32 @@ def check_guess(table: Table, path: Path, keep: Sequence[str]) -> None:
         )
 
 
-def _read_parquet(path: Path) -> Table:
+def _typed(data: Any) -> Table:
+    """A table whose columns have types: those of numbers are scores."""
+    types = _arrow().types
+    numbers = [types.is_floating(kind) or types.is_integer(kind) for kind in data.schema.types]
+    return Table(data, tuple(i for i, is_number in enumerate(numbers) if is_number))
+
+
+def _read_parquet(path: Path) -> Any:
     arrow = _arrow()
-    data = arrow.parquet.read_table(path)
-    is_number = (arrow.types.is_floating, arrow.types.is_integer)
-    columns = [
-        i for i, field in enumerate(data.schema) if any(test(field.type) for test in is_number)
-    ]
-    return Table(data, tuple(columns))
+    facts = arrow.parquet.read_metadata(path)
+    check_growth(8 * facts.num_rows * facts.num_columns, path.stat().st_size, str(path))
+    return arrow.parquet.read_table(path)
+
+
+def _read_ipc(path: Path) -> Any:
+    """Arrow's files (Feather, too) and streams: a file is a stream between two marks."""
+    arrow = _arrow()
+    with arrow.memory_map(str(path)) as file:
+        begin = 8 if file.read(6) == b"ARROW1" else 0
+        file.seek(begin)
+        unpacked = sum(map(unpacked_size, arrow.ipc.MessageReader.open_stream(file)))
+        check_growth(unpacked, path.stat().st_size, str(path))
+        file.seek(begin)
+        data = arrow.ipc.open_stream(file).read_all()
+    data.validate(full=True)
+    return data
 
 
 def _with_lists(table: Table, path: Path, key: str) -> Table:
@@ -206,20 +293,27 @@ def _to_lists(scores: FloatArray, kind: Any) -> Any:
     return form.from_arrays(starts, values)
 
 
-def _read_text(path: Path) -> Table:
-    """All cells as text first: what is no score is to be written as it was read."""
+def _read_text(path: Path, raw: bytes | None) -> Table:
+    """All cells as text first: what is no score is to be written as it was read.
+
+    `raw`: what is read in place of the file.
+    """
     arrow = _arrow()
-    with open_regular(path) as file:
+    with open_regular(path) if raw is None else io.BytesIO(raw) as file:
         lines = [file.readline(LONGEST).decode("utf-8-sig", "replace") for _ in range(2)]
     delimiter = "\t" if path.suffix == ".tsv" else _delimiter([line for line in lines if line])
     read, parse = (
         arrow.csv.ReadOptions(autogenerate_column_names=True),
         arrow.csv.ParseOptions(delimiter=delimiter),
     )
-    with arrow.csv.open_csv(path, read, parse) as beginning:
+
+    def opened() -> Any:
+        return path if raw is None else io.BytesIO(raw)
+
+    with arrow.csv.open_csv(opened(), read, parse) as beginning:
         text = {name: arrow.string() for name in beginning.schema.names}
     convert = arrow.csv.ConvertOptions(column_types=text, strings_can_be_null=False)
-    data = arrow.csv.read_csv(path, read, parse, convert)
+    data = arrow.csv.read_csv(opened(), read, parse, convert)
     first = [str(data.column(i)[0]).lstrip("\ufeff") for i in range(data.num_columns)]
     below = data.slice(1) if data.num_rows > 1 else data
     columns = [i for i in range(data.num_columns) if _numbers(below.column(i)) is not None]
@@ -267,7 +361,9 @@ def _errors(path: Path) -> Iterator[None]:
     try:
         with told(f"cannot use {path}"):
             yield
-    except _arrow().ArrowException as error:
+    except TransilError:
+        raise
+    except (_arrow().ArrowException, ValueError) as error:
         raise TransilError(
             f"{path}: not a table that can be read or written so ({reason(error)})"
         ) from None
@@ -278,6 +374,7 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
+        import pyarrow.ipc
         import pyarrow.parquet
     except ModuleNotFoundError:
         raise missing("tables need", "pyarrow") from None

@@ -18,7 +18,7 @@ from transil.data.source import (
 )
 from transil.errors import TransilError
 from transil.files import digest
-from transil.interop.numpy_files import load_archive
+from transil.interop.array_files import load_archive
 from transil.schedule import IntArray
 
 
