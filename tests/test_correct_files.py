@@ -193,4 +193,6 @@ def test_a_bank_that_looks_at_the_scores_sees_them_in_order(scores: Any, tmp_pat
     for rescale in (False, True):
         new = tmp_path / f"out-{rescale}.npy"
         correct_file(tmp_path / "in.npy", new, bank, 3, order=ORDER, rescale=rescale)
-        np.testing.assert_allclose(np.load(new)[:, ORDER], bank.correct(scores, 3), rtol=1e-5)
+        np.testing.assert_allclose(
+            np.load(new)[:, ORDER], bank.correct(scores, 3), rtol=1e-5, atol=1e-6
+        )
