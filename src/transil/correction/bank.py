@@ -336,7 +336,7 @@ class Bank:
         return replace(self, transfer=Transfer("single", self.reference(name).name))
 
     def _distance(self, facts: Facts) -> Distance:
-        return Distance(facts.state, self.correction.unlike(facts), self._words())
+        return Distance(facts.state, self.correction.unlike(facts), self._words(), facts.kept)
 
     def _brought_to(self, scores: Any, state: int) -> tuple[Bank, Comparison | None]:
         """The bank at the scale of these scores, and how that compares with its own."""
