@@ -56,6 +56,7 @@ class Form(NamedTuple):
     rounds: int = ROUNDS
 
 
+TAKEN = Form()
 NEIGHBOURS = {"newest size": 0.5, "after": 0.5, "before": 0.3, "behind": 0.3}
 FORMS = {
     "one pair for all": Form({"newest": 1e-3}, centres=1),
@@ -63,7 +64,7 @@ FORMS = {
     "place, size": Form({**PLACE, **SIZE}),
     "place, size, neighbours": Form({**PLACE, **SIZE, **NEIGHBOURS}),
     "scores": Form(SCORES),
-    "place, size, scores (taken)": Form(),
+    "place, size, scores (taken)": TAKEN,
     "... and neighbours": Form({**WEIGHTS, **NEIGHBOURS}),
     "... scores count half": Form({**WEIGHTS, **{k: v / 2 for k, v in SCORES.items()}}),
     "... scores count double": Form({**WEIGHTS, **{k: v * 2 for k, v in SCORES.items()}}),
@@ -75,7 +76,7 @@ FORMS = {
 }
 
 
-def kept(evidence: Sequence[Evidence], form: Form) -> dict[str, tuple[float, float]]:
+def kept(evidence: Sequence[Evidence], form: Form = TAKEN) -> dict[str, tuple[float, float]]:
     """By run: mean loss above the optimum, uncorrected and predicted from the others."""
     made = form_of(evidence, weights=form.weights, centres=form.centres)
     level = levelled(made, evidence, form.penalty, form.rounds)
@@ -85,8 +86,8 @@ def kept(evidence: Sequence[Evidence], form: Form) -> dict[str, tuple[float, flo
     for run, states in runs.items():
         others = [systems[name] for name, of in runs.items() if not _related(of[0], states[0])]
         fitted = solve(made, others, form.penalty)
-        raw = [_loss(one, Pairs.identity(one.facts.state)) for one in states]
-        predicted = [_loss(one, made.spread(fitted, one.facts)) for one in states]
+        raw = [loss(one, Pairs.identity(one.facts.state)) for one in states]
+        predicted = [loss(one, made.spread(fitted, one.facts)) for one in states]
         found[run] = float(np.mean(raw)), float(np.mean(predicted))
     return found
 
@@ -105,7 +106,7 @@ def _related(one: Evidence, other: Evidence) -> bool:
     return one.reference == other.reference or kinds[0] == kinds[1] or trained
 
 
-def _loss(one: Evidence, pairs: Pairs) -> float:
+def loss(one: Evidence, pairs: Pairs) -> float:
     """That of pairs, whatever the size of all of them together: it changes no prediction."""
     return one.at_level(pairs).loss(pairs)
 
