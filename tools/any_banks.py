@@ -142,8 +142,8 @@ def expected(judged: Mapping[str, Any], name: str) -> str | None:
     return (
         f"from {100 * raw:.1f} to {100 * mine:.1f} % on average over {len(rows)} models of "
         f"{judged['target']}{'' if own else ', all of other methods'} (a small network), by banks "
-        f"fitted on other images and schedules{' and methods' * (name == GENERIC)}; {lost} of them "
-        f"lost more than {100 * LOSS:.1f} points"
+        f"fitted on other images{', schedules and methods' if name == GENERIC else ' and schedules'}; "
+        f"{lost} of them lost more than {100 * LOSS:.1f} points"
     )
 
 
