@@ -12,14 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import transil
 from support import ok_here, refused, run_here
 from transil import Bank, Schedule, ScoreStore, TransilError, evaluate, load_bank
-from transil.correction.any_fit import fit_any, spread_out
+from transil.correction.any_fit import (
+    PENALTY,
+    fit_any,
+    levelled,
+    others_of,
+    solve,
+    spread_out,
+    system_of,
+)
 from transil.correction.any_schedule import AdBiCAny
+from transil.correction.checks import check_bank
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.facts import Facts
 from transil.correction.fitting import fit_any_schedule
@@ -27,6 +36,7 @@ from transil.correction.layers import AdBiCCentred
 from transil.correction.objective import Problem
 from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Pairs
+from transil.correction.scales import FORGOTTEN
 from transil.correction.shipped import find_bank, shipped_any
 from transil.errors import ScheduleWarning, ScoreScaleWarning
 from transil.synthetic import biased_scores
@@ -110,10 +120,11 @@ def test_the_fit_is_the_optimum_of_the_penalised_sum() -> None:
     penalty = 0.1
     form, fitted = fit_any(evidence, penalty=penalty)
     norm = np.kron(np.eye(2), form.smoothness)
+    level = levelled(form, evidence, penalty)
 
     def loss(vector: Any) -> float:
-        pairs = [form.spread(fitted.replaced(vector), one.facts) for one in evidence]
-        total = sum(one.loss(p) for one, p in zip(evidence, pairs, strict=True))
+        pairs = [form.spread(fitted.replaced(vector), one.facts) for one in level]
+        total = sum(one.loss(p) for one, p in zip(level, pairs, strict=True))
         return float(total + 0.5 * penalty * vector @ norm @ vector)
 
     best, random = fitted.vector, np.random.default_rng(0)
@@ -134,6 +145,52 @@ def test_the_quadratic_stands_for_the_loss_near_the_optimum() -> None:
     near = kept.pairs.vector + 0.02 * np.random.default_rng(0).normal(size=6)
     rise = objective.expand(near).value - objective.expand(kept.pairs.vector).value
     assert kept.loss(Pairs(*np.split(near, 2))) == pytest.approx(rise, rel=0.05)
+
+
+@settings(max_examples=20)
+@given(st.floats(0.1, 10.0), st.integers(0, 99))
+def test_how_large_all_pairs_of_a_state_are_is_no_evidence(factor: float, seed: int) -> None:
+    """Pairs times a factor predict the same; a loss that only differs in it is the same evidence."""
+    random = np.random.default_rng(seed)
+    facts = Facts.of(scores_of([4, 3, 5], seed), [4, 3, 5], 3)
+    root = random.normal(size=(6, 6))
+    pairs = Pairs(random.uniform(0.5, 1.5, 3), random.normal(size=3))
+    one = Evidence("a", "a--x", facts, pairs, root @ root.T)
+    larger = replace(
+        one, pairs=Pairs(*np.split(factor * pairs.vector, 2)), hessian=one.hessian / factor**2
+    )
+    near = Pairs(random.uniform(0.5, 1.5, 3), random.normal(size=3))
+    assume(near.vector @ one.hessian @ pairs.vector > 0.1)  # else they point away from each other
+    found, same = one.at_level(near), larger.at_level(near)
+    np.testing.assert_allclose(same.pairs.vector, found.pairs.vector, rtol=1e-6)
+    np.testing.assert_allclose(same.hessian, found.hessian, rtol=1e-6)
+    # No other factor of the exact pairs brings them nearer.
+    for other in (0.5, 0.9, 1.1, 2.0):
+        moved = Pairs(*np.split(other * near.vector, 2))
+        assert found.loss(near) <= one.loss(moved) * (1 + 1e-9)
+
+
+def test_each_round_of_levels_makes_the_loss_smaller() -> None:
+    evidence = evidence_of("12/3", 1) + evidence_of("6,3,3", 2)
+    form, _ = fit_any(evidence)
+
+    def loss(rounds: int) -> float:
+        level = levelled(form, evidence, PENALTY, rounds)
+        fitted = solve(form, [system_of(form, level)], PENALTY)
+        small = 0.5 * PENALTY * fitted.vector @ np.kron(np.eye(2), form.smoothness) @ fitted.vector
+        return float(sum(one.loss(form.spread(fitted, one.facts)) for one in level) + small)
+
+    found = [loss(rounds) for rounds in (1, 2, 4, 8)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_runs_are_left_out_with_all_that_is_related() -> None:
+    runs = [("a", (5, 5), ""), ("a", (6, 4), ""), ("b", (5, 5), ""), ("b", (6, 4), "")]
+    assert others_of(runs[0], runs) == [runs[3]]
+    assert others_of(runs[0], runs[:3]) == [runs[2]]  # one schedule is all that others have
+    assert others_of(runs[0], runs[:2]) == []
+    trained = [(name, sizes, how) for name, sizes, _ in runs for how in ("ft", "lwf")]
+    assert others_of(trained[0], trained) == [("b", (6, 4), "lwf")]
 
 
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(0, 99))
@@ -184,6 +241,46 @@ def test_scores_of_another_kind_are_told(curve: OpenBank) -> None:
         warnings.simplefilter("error")
         bank.correct(odd, 5)  # told once
         bank.correct(odd, 5, quiet=True)
+
+
+def forgetful(sizes: list[int], seed: int = 0) -> Any:
+    """Scores of a model that was fine-tuned: only the newest classes stand out."""
+    scores = np.random.default_rng(seed).normal(0.0, 0.05, (80, sum(sizes)))
+    scores[:, -sizes[-1] :] += 3.0
+    scores[np.arange(80), -1 - np.arange(80) % sizes[-1]] += 2.0
+    return scores
+
+
+@pytest.mark.parametrize("name", ["ft", "generic"])
+@pytest.mark.filterwarnings("ignore::transil.errors.ScheduleWarning")
+def test_a_model_that_kept_nothing_of_old_classes_is_told(name: str) -> None:
+    sizes = [10, 10, 10]
+    bank = load_bank(name, schedule=sizes)
+    with pytest.warns(ScoreScaleWarning, match="kept next to nothing of them"):
+        bank.correct(forgetful(sizes), 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bank.correct(forgetful(sizes), 3)  # told once
+        bank.correct(biased_scores("10,10,10", seed=3).get("test", 3).scores, 3)
+    verdict = check_bank(bank, forgetful(sizes), 3).verdict
+    assert verdict.startswith("nothing kept of old classes")
+
+
+def test_what_is_kept_needs_a_past_group_of_two_classes() -> None:
+    assert Facts.of(scores_of([3, 4]), [3, 4], 2).kept is not None
+    assert Facts.of(scores_of([1, 4]), [1, 4], 2).kept is None
+    assert Facts(Schedule.of([3, 4]), 2).kept is None
+    facts = Facts.of(forgetful([10, 10]), [10, 10], 2)
+    larger = Facts.of(100 * forgetful([10, 10]), [10, 10], 2)
+    assert facts.kept == pytest.approx(larger.kept)
+
+
+def test_references_that_kept_nothing_are_those_that_gained_nothing() -> None:
+    """What the threshold stands on: it tells plain fine-tuning from what keeps something."""
+    for name in ("ft", "ft+", "siw", "lwf", "lwf-t", "lucir"):
+        kept = [one.facts.kept for one in read_evidence(RESULTS / f"{name}.safetensors")]
+        below = [value is not None and value < FORGOTTEN for value in kept]
+        assert all(below) if name == "ft" else not any(below), name
 
 
 def test_single_images_need_scores_that_were_measured_before(

@@ -8,7 +8,8 @@ the evidence METHOD.safetensors. Each run is corrected by a bank that was fitted
 the pairs that references of its very schedule gave, brought to its scale (`same`), and by pairs
 fitted on its own validation images, which no target has (`bound`). Writes judged.json: average
 incremental accuracy (states 2..S, test images), gains with their 95 % intervals over test images, how
-unlike the references' its scores are, and in how many states the bank warns of it. Rows that were made
+unlike the references' its scores are, how much of old classes is kept in them (`Facts.kept`, median),
+and in how many states the bank warns. Rows that were made
 of the same scores and evidence are kept, but with --again.
 """
 
@@ -21,21 +22,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from any_banks import SAME_TRAINING, of_all
+
 from transil import ScoreStore, evaluate, fit, gains
-from transil.correction.any_fit import CENTRES, PENALTY
+from transil.correction.any_fit import CENTRES, PENALTY, ROUNDS
 from transil.correction.any_schedule import WEIGHTS
 from transil.correction.bank import Bank, Reference
 from transil.correction.evidence import Evidence, read_evidence
-from transil.correction.facts import Facts
 from transil.correction.layers import AdBiCCentred
-from transil.correction.open_bank import GENERIC, OpenBank
+from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Parameters
-from transil.correction.scales import FAR, measured_scales
+from transil.correction.scales import Distance, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
 from transil.files import digest, read_json, sha256, write_json
 
-# Methods whose heads are made of one training: to leave out one is to leave out all of them.
-SAME_TRAINING = {"ft": "ft", "ft+": "ft", "siw": "ft"}
 ANY, SAME, BOUND = "any", "same", "bound"
 BANKS = (ANY, SAME, BOUND, GENERIC)
 
@@ -56,12 +57,7 @@ def without(evidence: Iterable[Evidence], kind: str) -> list[Evidence]:
 def of_other_methods(evidence: Mapping[str, list[Evidence]], method: str) -> list[Evidence]:
     """The states of all methods whose models were not trained as this one's."""
     own = SAME_TRAINING.get(method, method)
-    return [
-        Evidence(one.reference, f"{one.run}--{name}", one.facts, one.pairs, one.hessian)
-        for name, states in evidence.items()
-        for one in states
-        if SAME_TRAINING.get(name, name) != own
-    ]
+    return [one for one in of_all(evidence) if one.training != own]
 
 
 def of_the_schedule(evidence: Iterable[Evidence], kind: str, store: ScoreStore) -> Bank:
@@ -77,11 +73,11 @@ def of_the_schedule(evidence: Iterable[Evidence], kind: str, store: ScoreStore) 
     return bank.at_scale(measured_scales(store))
 
 
-def unlike(bank: Bank, store: ScoreStore) -> list[float]:
-    """How far each state's scores lie from the references', times the usual."""
+def told(bank: Bank, store: ScoreStore) -> list[Distance]:
+    """What the bank says of the scores of each state."""
     states = range(2, store.schedule.states + 1)
-    facts = (Facts.of(store.get("test", s).scores, store.schedule, s) for s in states)
-    return [bank.correction.unlike(one) for one in facts]
+    found = (bank.mismatch(store.get("test", state).scores, state) for state in states)
+    return [one for one in found if isinstance(one, Distance)]
 
 
 def judged(
@@ -110,9 +106,10 @@ def judged(
                 for value in (gain.gain, gain.low, gain.high)
             ]
     for name in (ANY, GENERIC):
-        away = unlike(banks[name], store)
-        row[f"unlike_{name}"] = round(max(away), 3)
-        row[f"warns_{name}"] = sum(one > FAR for one in away)
+        found = told(banks[name], store)
+        row[f"unlike_{name}"] = round(max(one.ratio for one in found), 3)
+        row[f"warns_{name}"] = sum(one.matters for one in found)
+    row["kept"] = round(float(np.median([one.kept for one in found])), 3)
     return row
 
 
@@ -120,7 +117,8 @@ def shown(row: Mapping[str, Any]) -> str:
     """A row in a line."""
     said = [f"{row['schedule']:8} {row['method']:8}"]
     said += [f"{name} {100 * row[name]:.1f}" for name in ("raw", *BANKS)]
-    return " ".join([*said, *(f"unlike {row[f'unlike_{name}']:.1f}" for name in (ANY, GENERIC))])
+    said += [f"warns {row[f'warns_{name}']}" for name in (ANY, GENERIC)]
+    return " ".join([*said, f"kept {row['kept']}"])
 
 
 def main() -> int:
@@ -132,7 +130,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="the evidence; judged.json is written there")
     parser.add_argument("--again", action="store_true", help="judge all, also what is known")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", ScoreScaleWarning)  # `unlike` tells it
+    warnings.simplefilter("ignore", ScoreScaleWarning)  # `told` asks for it
     warnings.simplefilter("ignore", ScheduleWarning)
     path = options.folder / "judged.json"
     try:
@@ -140,7 +138,8 @@ def main() -> int:
         there = {row["made_of"]: row for row in known}
         files = sorted(options.folder.glob("*.safetensors"))
         evidence = {file.stem: read_evidence(file) for file in files}
-        fitted_on = [{f.name: sha256(f) for f in files}, dict(WEIGHTS), PENALTY, CENTRES]
+        form = [dict(WEIGHTS), PENALTY, GENERIC_PENALTY, CENTRES, ROUNDS]
+        fitted_on = [{f.name: sha256(f) for f in files}, form]
         rows = []
         for kind, method, store in runs_of(options.runs):
             made_of = digest([store.fingerprint(), method, *fitted_on])[:16]

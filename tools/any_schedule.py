@@ -147,9 +147,9 @@ def keep(folder: Path, runs: Path) -> None:
         path = folder / f"{method}.safetensors"
         there = load_file(path) if path.exists() else {}
         known = {key.split("/")[0] for key in there}
-        for found in sorted(runs.glob(f"*/scores/{method}")):
-            run, _ = found.parts[-3].rsplit("--", 1)
-            store = ScoreStore.open(found)
+        for found in sorted(runs.glob(f"*/scores/{method}/store.json")):
+            run, _ = found.parts[-4].rsplit("--", 1)
+            store = ScoreStore.open(found.parent)
             if run not in known and len(store.states("test")) == store.schedule.states:
                 there |= {f"{run}/{key}": np.asarray(value) for key, value in kept_of(store)}
                 print(f"{method}: {run}", flush=True)

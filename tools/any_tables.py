@@ -32,11 +32,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def forms(data: Mapping[str, Mapping[str, Any]]) -> str:
     """Which form of the function keeps how much: of all runs together, and of the worst one."""
+    columns = (*METHODS, "generic")
     rows = [
-        [name, *(f"{of[m]['kept']:.3f} ({of[m]['worst']:.2f})" for m in METHODS)]
+        [
+            name,
+            *(f"{of[m]['kept']:.2f} ({of[m]['worst']:.2f})" if m in of else "-" for m in columns),
+        ]
         for name, of in data.items()
     ]
-    return table(["form", *(f"`{m}`" for m in METHODS)], rows)
+    return table(["form", *(f"`{m}`" for m in columns)], rows)
 
 
 def summary(judged: Mapping[str, Any]) -> str:
@@ -53,16 +57,22 @@ def summary(judged: Mapping[str, Any]) -> str:
                 continue
             name = "all" if method is None else f"`{method}`"
             raw, *others = (mean(rows, key) for key in ("raw", "any", "same", "bound", "generic"))
-            lost = [row for row in rows if row["any"] < row["raw"] - LOSS]
             least = min(row["any"] - row["raw"] for row in rows)
             lines.append(
                 [name, "equal" if equal else "unequal", str(len(rows)), percent(raw)]
                 + [percent(value) for value in others]
-                + [kept(rows), f"{100 * least:+.1f}", str(len(lost))]
+                + [kept(rows), f"{100 * least:+.1f}", losses(rows, "any"), losses(rows, "generic")]
             )  # fmt: skip
     head = ["method", "groups", "models", "raw", "any schedule", "same schedule", "bound", "generic",
-            "share of the bound's gain", "worst gain", "losses"]  # fmt: skip
+            "share of the bound's gain", "worst gain", "losses, unwarned",
+            "losses, unwarned: generic"]  # fmt: skip
     return table(head, lines)
+
+
+def losses(rows: Rows, name: str) -> str:
+    """How many models lost by a bank, and how many of these it does not warn of."""
+    lost = [row for row in rows if row[name] < row["raw"] - LOSS]
+    return f"{len(lost)}, {sum(not warns(row, name) for row in lost)}"
 
 
 def kept(rows: Rows) -> str:
@@ -79,13 +89,32 @@ def models(judged: Mapping[str, Any]) -> str:
     lines = [
         [f"`{row['method']}`", sizes(row["sizes"]), percent(row["raw"])]
         + [interval(row, name) for name in ("any", "same", "bound", "generic")]
-        + [f"{row['unlike_any']:.1f} ({row['warns_any']})"]
-        + [f"{row['unlike_generic']:.1f} ({row['warns_generic']})"]
+        + [f"{row['warns_any']}, {row['warns_generic']} of {len(row['sizes']) - 1}"]
         for row in sorted(judged["rows"], key=lambda row: (order[row["method"]], row["schedule"]))
     ]
     head = ["method", "groups", "raw", "any schedule", "same schedule", "bound", "generic",
-            "unlike", "unlike, generic"]  # fmt: skip
+            "warned states"]  # fmt: skip
     return table(head, lines)
+
+
+def networks(data: Mapping[str, Any]) -> str:
+    """What references of a small network keep on the larger one, and those of the same network."""
+    lines = [
+        [f"`{m}`", str(len(data[m]["schedules"]))]
+        + [f"{data[m][k]['kept']:.2f} ({data[m][k]['worst']:.2f})" for k in ("large", "small")]
+        for m in METHODS
+        if m in data
+    ]
+    if found := data.get("released"):
+        name = f"the authors' LUCIR model, accuracy in % (raw {percent(found['raw'])})"
+        seen = str(len(data["lucir"]["schedules"]))
+        lines.append([name, seen, *(percent(found[k]) for k in ("large", "small"))])
+    return table(["method", "schedules of `convnet`", "ResNet-18", "`convnet`"], lines)
+
+
+def warns(row: Mapping[str, Any], name: str) -> bool:
+    """Whether a bank warns of a model: in half of the states at least."""
+    return 2 * int(row[f"warns_{name}"]) >= len(row["sizes"]) - 1
 
 
 def interval(row: Mapping[str, Any], name: str) -> str:
@@ -121,6 +150,7 @@ def percent(share: float) -> str:
 # By heading of the page: the file, and what makes the table of it.
 TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "How well it holds": ("judged.json", summary),
+    "Do references of a small network do?": ("networks.json", networks),
     "Forms that were tried": ("forms.json", forms),
     "Every model": ("judged.json", models),
 }
@@ -129,7 +159,7 @@ TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
 def written(page: str, folder: Path) -> str:
     """The page with the first table under each of the headings as the numbers say."""
     for heading, (name, made_of) in TABLES.items():
-        found = re.search(rf"^## {heading}\n.*?((?:^\|[^\n]*\n)+)", page, re.M | re.S)
+        found = re.search(rf"^## {re.escape(heading)}\n.*?((?:^\|[^\n]*\n)+)", page, re.M | re.S)
         if found is None:
             raise TransilError(f"no table under '## {heading}'")
         made = made_of(read_json(folder / name)) + "\n"

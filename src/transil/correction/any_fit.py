@@ -3,6 +3,9 @@
 The loss of each state is a quadratic in its pairs, these are linear in the coefficients, so the
 optimum is one linear system. The coefficients are kept small in the norm of the function, which fades
 to the mean of what was seen where nothing like it was.
+
+How large the pairs of a state are together is left open, since it changes no prediction: each state's
+factor and the coefficients are found in turn, a few times, starting at uncorrected scores.
 """
 
 from __future__ import annotations
@@ -16,17 +19,18 @@ import numpy as np
 from transil.arrays import Float64Array
 from transil.correction.any_schedule import WEIGHTS, AdBiCAny
 from transil.correction.evidence import Evidence
-from transil.correction.parameters import Parameters
+from transil.correction.parameters import Pairs, Parameters
 from transil.errors import TransilError
 
 # Chosen between references, as the features were (docs/any-schedule.md).
 CENTRES = 150
-PENALTY = 0.1
+PENALTY = 0.03
+ROUNDS = 10
 # The distance within which this share of the states of references that were left out lies.
 WITHIN = 0.95
 
 System: TypeAlias = tuple[Float64Array, Float64Array]
-Run: TypeAlias = tuple[str, tuple[int, ...]]  # a reference, and the sizes of its groups
+Run: TypeAlias = tuple[str, tuple[int, ...], str]  # a reference, the sizes of groups, the training
 
 
 def fit_any(
@@ -38,7 +42,7 @@ def fit_any(
 ) -> tuple[AdBiCAny, Parameters]:
     """The correction with its centres, and its coefficients."""
     form = form_of(evidence, weights=weights, centres=centres)
-    runs = by_run(evidence)
+    runs = by_run(levelled(form, evidence, penalty))
     parts = {run: system_of(form, of) for run, of in runs.items()}
     fitted = solve(form, list(parts.values()), penalty)
     return _with_residuals(form, runs, parts, penalty), fitted
@@ -54,18 +58,37 @@ def form_of(
     return replace(form, centres=spread_out(_points(form, evidence), centres))
 
 
+def levelled(
+    form: AdBiCAny, evidence: Sequence[Evidence], penalty: float, rounds: int = ROUNDS
+) -> list[Evidence]:
+    """The evidence with the factor of each state that suits the function best."""
+    made = list(evidence)
+    pairs = [Pairs.identity(one.facts.state) for one in evidence]
+    for _ in range(rounds):
+        made = [one.at_level(near) for one, near in zip(evidence, pairs, strict=True)]
+        fitted = solve(form, [system_of(form, made)], penalty)
+        pairs = [form.spread(fitted, one.facts) for one in evidence]
+    return made
+
+
 def by_run(evidence: Sequence[Evidence]) -> dict[Run, list[Evidence]]:
-    """The evidence of each reference and schedule."""
+    """The evidence of each reference, schedule and training."""
     found: dict[Run, list[Evidence]] = {}
     for one in evidence:
-        found.setdefault((one.reference, one.facts.schedule.sizes), []).append(one)
+        run = (one.reference, one.facts.schedule.sizes, one.training)
+        found.setdefault(run, []).append(one)
     return found
 
 
 def others_of(run: Run, runs: Iterable[Run]) -> list[Run]:
-    """The runs of other images and another schedule; of other images, where all had one schedule."""
-    of_others = [other for other in runs if other[0] != run[0]]
-    return [other for other in of_others if other[1] != run[1]] or of_others
+    """The runs of other images, another schedule and another training.
+
+    Where all had one training, or one schedule, that cannot be left out.
+    """
+    found = [other for other in runs if other[0] != run[0]]
+    for part in (2, 1):
+        found = [other for other in found if other[part] != run[part]] or found
+    return found
 
 
 def spread_out(points: Float64Array, count: int) -> Float64Array:

@@ -57,7 +57,9 @@ class BankCheck:
         if self.size is None:
             return "size of the references not known"
         if isinstance(self.size, Distance):
-            return "likely another method or loss" if self.size.matters else "scores as fitted"
+            if self.size.far:
+                return "likely another method or loss"
+            return "nothing kept of old classes" if self.size.matters else "scores as fitted"
         if self.size.unlike:
             return "likely another method or loss"
         if self.size.rescaled and self.size.off:

@@ -98,7 +98,7 @@ def _rescaling(bank: Bank, rows: FloatArray, state: int, rescaled: Pairs) -> tup
 
 
 def _distance(bank: Bank, facts: Facts) -> Distance:
-    return Distance(facts.state, bank.correction.unlike(facts), bank.words())
+    return Distance(facts.state, bank.correction.unlike(facts), bank.words(), facts.kept)
 
 
 def _usual(scales: Sequence[float]) -> float:

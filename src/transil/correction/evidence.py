@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from transil.schedule import Schedule
 
 # Quadratics need no more digits than this; the last steps of an exact fit are spared.
 NEWTON = Newton(tolerance=1e-6)
+# A state whose exact pairs point away from others tells nothing of these: it keeps next to no weight.
+LEAST = 0.01
 MOMENTS = {"share": "share", "mean": "mean", "deviation": "std", "top": "max"}
 
 
@@ -32,7 +34,8 @@ MOMENTS = {"share": "share", "mean": "mean", "deviation": "std", "top": "max"}
 class Evidence:
     """One state of one reference: exact pairs and the Hessian of the loss there, (2s, 2s).
 
-    `reference`: its images; `run`: one model trained on them.
+    `reference`: its images; `run`: one model trained on them; `training`: how, where evidence is of
+    several methods.
     """
 
     reference: str
@@ -40,6 +43,7 @@ class Evidence:
     facts: Facts
     pairs: Pairs
     hessian: Float64Array
+    training: str = ""
 
     @classmethod
     def of(cls, reference: str, run: str, problem: Problem) -> Evidence:
@@ -53,6 +57,18 @@ class Evidence:
         """By how much the loss is above its optimum with other pairs, as the quadratic says."""
         away = pairs.vector - self.pairs.vector
         return float(0.5 * away @ self.hessian @ away)
+
+    def at_level(self, pairs: Pairs) -> Evidence:
+        """The same loss of pairs that are divided by the factor that brings them nearest to others.
+
+        All pairs of a state times one factor predict the same: how large they are says how sure the
+        model was, which differs between networks and methods more than their bias does.
+        """
+        pull = self.hessian @ pairs.vector
+        own, other = float(pull @ self.pairs.vector), float(pull @ pairs.vector)
+        factor = max(own / other, LEAST) if other > 0 else LEAST
+        alpha, beta = np.split(self.pairs.vector / factor, 2)
+        return replace(self, pairs=Pairs(alpha, beta), hessian=factor**2 * self.hessian)
 
 
 def read_evidence(path: str | os.PathLike[str]) -> list[Evidence]:

@@ -75,6 +75,21 @@ class Facts:
         """How many classes each group has, (state,)."""
         return np.array(self.schedule.sizes[: self.state])
 
+    @cached_property
+    def kept(self) -> float | None:
+        """How far old classes stand out of their group, next to how far the newest stands above all.
+
+        The mean over past groups of their highest score above their mean, over the newest group's
+        highest above that of any past one. Near 0 where the model has kept nothing of old classes; None
+        where nothing tells it: no scores, or no past group of two classes.
+        """
+        several = self.sizes[:-1] > 1
+        if self.moments is None or not self.scale or not several.any():
+            return None
+        top, mean = self.moments.top, self.moments.mean
+        above = max(top[-1] - top[:-1].max(), 0.1 * self.scale)
+        return float((top - mean)[:-1][several].mean() / above)
+
     @property
     def group_of_column(self) -> IntArray:
         """The group of each column, counted from 0, (columns,)."""

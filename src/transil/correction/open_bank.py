@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transil.correction.any_fit import fit_any
+from transil.correction.any_fit import PENALTY, fit_any
 from transil.correction.bank import Bank, Reference
 from transil.correction.evidence import NEWTON, Evidence
 from transil.correction.layers import Correction
@@ -21,6 +21,8 @@ MOST_STATES = 300
 # Beyond the smallest and largest that references had, by this factor, pairs are a guess.
 BEYOND = 1.5
 GENERIC = "generic"
+# Methods differ more than references of one: their function is kept smoother (docs/any-schedule.md).
+GENERIC_PENALTY = 1.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class OpenBank:
         provenance: Mapping[str, Any] | None = None,
     ) -> OpenBank:
         """Fitted on the states of references, of one method or of several."""
-        correction, parameters = fit_any(evidence)
+        penalty = GENERIC_PENALTY if methods else PENALTY
+        correction, parameters = fit_any(evidence, penalty=penalty)
         return cls(
             correction=correction,
             parameters=parameters,

@@ -29,6 +29,9 @@ ALIKE, APART = 1.1, 3.0
 UNLIKE = 2.0
 # Beyond so many times the usual distance the pairs of a function are a guess (docs/any-schedule.md).
 FAR = 1.5
+# Below this (`Facts.kept`) references gained nothing: all states of plain fine-tuning, half of those
+# of LwF over all classes, no others (docs/any-schedule.md).
+FORGOTTEN = 0.1
 # The share of predictions from which on a difference between the two matters.
 CHANGED = 0.1
 SCALE_ROWS = 1024
@@ -142,29 +145,42 @@ class Mismatch:
 class Distance:
     """How far scores of a state lie from those a function of scores was fitted on.
 
-    `ratio`: how many times as far as those of references that are left out usually lie from the others.
+    `ratio`: how many times as far as those of references that are left out usually lie from the others;
+    `kept`: see `Facts.kept`.
     """
 
     state: int
     ratio: float
     bank: str = "bank"
+    kept: float | None = None
     apart: bool = False  # one state alone says little
-    sort = "unlike"
+
+    @property
+    def far(self) -> bool:
+        """Whether the scores are unlike all that were seen."""
+        return self.ratio > FAR
 
     @property
     def matters(self) -> bool:
         """Whether to tell."""
-        return self.ratio > FAR
+        return self.far or (self.kept is not None and self.kept < FORGOTTEN)
+
+    @property
+    def sort(self) -> str:
+        """What is told: each sort once for each state."""
+        return "unlike" if self.far else "forgotten"
 
     def warn(self, more: str = "", *, stacklevel: int = 2) -> None:
         """Tell it."""
-        warnings.warn(
-            f"state {self.state}: these scores are unlike those the {self.bank} was fitted on "
-            f"({self.ratio:.1f} times as far as usual), so its pairs are a guess; likely another method "
-            f"or loss, or a model that keeps nothing of old classes{more}",
-            ScoreScaleWarning,
-            stacklevel=stacklevel + 1,
+        said = (
+            f"these scores are unlike those the {self.bank} was fitted on ({self.ratio:.1f} times as "
+            "far as usual), so its pairs are a guess; likely another method or loss"
+            if self.far
+            else "old classes hardly stand out at all, so the model has kept next to nothing of them, "
+            "which no correction brings back; references like this gained nothing, or lost"
         )
+        text = f"state {self.state}: {said}{more}"
+        warnings.warn(text, ScoreScaleWarning, stacklevel=stacklevel + 1)
 
 
 # How scores compare with those of the references: in size, or in what a function looks at.
