@@ -268,7 +268,7 @@ def test_the_command_measures_once(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert says in done.stderr
     done = run_here(*words[:-1], cwd=tmp_path)
-    assert "--state goes with --like" in done.stderr
+    assert "--state, --key and --keep go with --like" in done.stderr
 
 
 def test_torch_functions_pass_through() -> None:

@@ -534,7 +534,7 @@ def test_bank_check_asks_all_of_them(work: Path) -> None:
         ("fit ref0 --any-schedule --penalty-alpha 1 -o x.json", "no --penalty-alpha"),
         ("bank make lwf-t -o x.json", "say which one: --schedule 12,5,5,8"),
         ("bank make lwf-t --schedule 5,0 -o x.json", "sizes are at least 1"),
-        ("bank make lwf-t --schedule 30,30 --state 2 -o x.json", "--state goes with --like"),
+        ("bank make lwf-t --schedule 30,30 --state 2 -o x.json", "go with --like"),
         ("bank make lwf-t --schedule 30,30 --like scores.npy -o x.json", "columns"),
         ("bank make lwff --schedule 5,5 -o x.json", "no shipped bank has method 'lwff'"),
         ("correct scores.npy --bank lwf-t --schedule 30,30 --state 2 -o x.npy", "columns"),

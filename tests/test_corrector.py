@@ -136,7 +136,7 @@ def test_a_ledger_tells_what_is_rare_within_a_group(store: ScoreStore, tmp_path:
 def test_only_the_newest_share_may_be_known(scores: Any) -> None:
     made = Corrector(SIZES, method="lwf-t", newest=0.5).fit(scores)
     assert made.expected_ is not None
-    assert made.expected_[33:].sum() == pytest.approx(0.5, abs=1e-3)
+    assert made.expected_[33:].sum() == pytest.approx(0.5, abs=5e-3)
 
 
 def test_a_model_that_keeps_nothing_is_left_alone(store: ScoreStore, tmp_path: Path) -> None:

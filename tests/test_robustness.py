@@ -410,11 +410,11 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
 def test_termination_removes_temporary_files(tmp_path: Path) -> None:
     script = """
 import sys, time
-from transil import Bank
+from transil.adaptation.columns import Columns
 def slow(*args, **options):
     print("begun", flush=True)
     time.sleep(30)
-Bank.apply = slow
+Columns.correct = slow
 from transil.cli import main
 sys.exit(main(sys.argv[1:]))
 """

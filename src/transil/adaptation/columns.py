@@ -94,15 +94,14 @@ class Corrected:
         return self.columns.shift / self.temperature
 
 
-# Scores of good models spread so many times a unit of log-odds across classes, once they are
-# calibrated (docs/adaptation.md has the table).
-LEAST_SPREAD, MOST_SPREAD = 2.0, 5.0
+# How far scores spread across classes in units of log-odds, once they are calibrated. Models of the
+# references are best corrected with 2 to 3; well trained ones are surer (docs/adaptation.md).
+SPREAD = 3.0
 
 
 def temperature_of(corrected: FloatArray) -> float:
     """By what corrected scores (n, columns) are divided, so that their softmax is of use.
 
-    Scores of another framework may be of any size, and those of SIW come out flat.
+    Banks leave open how large scores are, and those of another framework may be of any size.
     """
-    spread = score_scale(corrected)
-    return spread / float(np.clip(spread, LEAST_SPREAD, MOST_SPREAD)) if spread > 0 else 1.0
+    return score_scale(corrected) / SPREAD or 1.0
