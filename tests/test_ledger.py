@@ -64,6 +64,17 @@ def test_the_file_is_small_and_the_same_for_the_same_scores(
     assert Path(ledger.path).stat().st_size < 2000
 
 
+def test_a_bank_of_ones_own_may_correct_what_is_recorded(store: ScoreStore, tmp_path: Path) -> None:
+    """Without one it is the shipped bank of the method; state 1 needs none."""
+    made = {name: Ledger(tmp_path / f"{name}.json", SIZES, "lwf-t") for name in ("none", "usual")}
+    for state in (1, 2):
+        made["none"].record(state, scores_of(store, state), bank="none")
+        made["usual"].record(state, scores_of(store, state))
+    assert made["none"].states[1] == made["usual"].states[1]
+    # Uncorrected, the newest group is called too often.
+    assert made["none"].states[2].groups[-1] > made["usual"].states[2].groups[-1] + 0.05
+
+
 def test_recorded_again_the_newest_counts(store: ScoreStore, ledger: Ledger) -> None:
     ledger.record(3, scores_of(store, 3)[:100])
     assert Ledger(ledger.path).states[3].rows == 100
