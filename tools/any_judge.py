@@ -9,7 +9,8 @@ the pairs that references of its very schedule gave, brought to its scale (`same
 fitted on its own validation images, which no target has (`bound`). Writes judged.json: average
 incremental accuracy (states 2..S, test images), gains with their 95 % intervals over test images, how
 unlike the references' its scores are, how much of old classes is kept in them (`Facts.kept`, median),
-and in how many states the bank warns. Rows that were made
+and in how many states the bank warns; and the accuracy where the scores were measured on other mixes of
+images than those that are corrected (`measured_on`). Rows that were made
 of the same scores and evidence are kept, but with --again.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from any_banks import SAME_TRAINING, of_all
+from numpy.typing import NDArray
 
 from transil import ScoreStore, evaluate, fit, gains
 from transil.correction.any_fit import CENTRES, PENALTY, ROUNDS
@@ -33,12 +35,13 @@ from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Parameters
-from transil.correction.scales import Distance, measured_scales
+from transil.correction.scales import FEWEST_ROWS, Distance, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
 from transil.files import digest, read_json, sha256, write_json
 
 ANY, SAME, BOUND = "any", "same", "bound"
 BANKS = (ANY, SAME, BOUND, GENERIC)
+FEW = 100  # images
 
 
 def runs_of(folder: Path) -> Iterator[tuple[str, str, ScoreStore]]:
@@ -80,6 +83,46 @@ def told(bank: Bank, store: ScoreStore) -> list[Distance]:
     return [one for one in found if isinstance(one, Distance)]
 
 
+def measured_on(bank: Bank, store: ScoreStore) -> dict[str, float]:
+    """Average accuracy of a bank that measured the scores of other mixes of images of each state."""
+    random = np.random.default_rng(0)
+    found: dict[str, list[float]] = {}
+    for state in range(2, store.schedule.states + 1):
+        data = store.get("test", state)
+        for name, rows in mixes(
+            store.schedule.group_of_column(state)[data.columns], random
+        ).items():
+            # Fewer images than a bank takes tell too little.
+            measured = bank.like(
+                data.scores[rows if len(rows) >= FEWEST_ROWS else slice(None)], state
+            )
+            predicted = measured.correct(data.scores, state, quiet=True).argmax(axis=1)
+            found.setdefault(name, []).append(float((predicted == data.columns).mean()))
+    return {name: round(float(np.mean(values)), 5) for name, values in found.items()}
+
+
+def mixes(group: NDArray[np.int64], random: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+    """Which images (rows) are measured, by a name; `group` of each image, from 1."""
+    state = group.max()
+    newest, past = np.flatnonzero(group == state), np.flatnonzero(group < state)
+    same = min(len(newest), len(past))
+    rarity = 10.0 ** -np.linspace(0.0, 1.0, state)[random.permutation(state)]
+    return {
+        "all images": np.arange(len(group)),
+        f"{FEW} images": random.choice(len(group), FEW, replace=False),
+        "every second one of the newest group": np.concatenate(
+            [random.choice(rows, same, replace=False) for rows in (newest, past)]
+        ),
+        "the newest group ten times rarer": np.concatenate(
+            [random.choice(newest, max(1, len(newest) // 10), replace=False), past]
+        ),
+        "a random group ten times rarer than another": np.flatnonzero(
+            random.random(len(group)) < rarity[group - 1]
+        ),
+        "the newest group alone": newest,
+    }
+
+
 def judged(
     kind: str, method: str, store: ScoreStore, evidence: Mapping[str, list[Evidence]]
 ) -> dict[str, Any]:
@@ -105,6 +148,7 @@ def judged(
                 None if value is None else round(value, 5)
                 for value in (gain.gain, gain.low, gain.high)
             ]
+    row["measured_on"] = measured_on(banks[ANY], store)
     for name in (ANY, GENERIC):
         found = told(banks[name], store)
         row[f"unlike_{name}"] = round(max(one.ratio for one in found), 3)

@@ -97,6 +97,17 @@ def models(judged: Mapping[str, Any]) -> str:
     return table(head, lines)
 
 
+def mixes(judged: Mapping[str, Any]) -> str:
+    """Means over the models that keep something, by what the scores were measured on."""
+    rows = [row for row in judged["rows"] if not warns(row, "any")]
+    lines = [["not corrected", percent(mean(rows, "raw"))]]
+    lines += [
+        [name, percent(float(np.mean([row["measured_on"][name] for row in rows])))]
+        for name in rows[0]["measured_on"]
+    ]
+    return table(["measured on", "accuracy"], lines)
+
+
 def networks(data: Mapping[str, Any]) -> str:
     """What references of a small network keep on the larger one, and those of the same network."""
     lines = [
@@ -150,6 +161,7 @@ def percent(share: float) -> str:
 # By heading of the page: the file, and what makes the table of it.
 TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "How well it holds": ("judged.json", summary),
+    "What the scores are measured on": ("judged.json", mixes),
     "Do references of a small network do?": ("networks.json", networks),
     "Forms that were tried": ("forms.json", forms),
     "Every model": ("judged.json", models),
