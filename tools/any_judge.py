@@ -1,10 +1,10 @@
 """Judge the banks for any schedule on models they were not fitted on.
 
-    python tools/any_judge.py runs/judged results/any-schedule [--again]
+    python tools/any_judge.py runs/judged [runs/more ...] results/any-schedule [--again]
 
-Reads the runs of `tools/any_schedule.py` on a data set that is no reference (SET--SCHEDULE--METHOD), and
-the evidence METHOD.safetensors. Each run is corrected by a bank that was fitted without its schedule
-(`any`), by a generic one that was fitted without its schedule and without its method (`generic`), by
+Reads the runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), and the evidence METHOD.safetensors.
+Each run is corrected by a bank that was fitted without its schedule and its images (`any`), by a
+generic one that was fitted without these and without its method (`generic`), by
 the pairs that references of its very schedule gave, brought to its scale (`same`), and by pairs
 fitted on its own validation images, which no target has (`bound`). Writes judged.json: average
 incremental accuracy (states 2..S, test images), gains with their 95 % intervals over test images, how
@@ -20,6 +20,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,23 @@ BANKS = (ANY, SAME, BOUND, GENERIC)
 FEW = 100  # images
 
 
-def runs_of(folder: Path) -> Iterator[tuple[str, str, ScoreStore]]:
-    """Schedule, method and scores of every finished run; one that is being trained is left out."""
+def runs_of(folder: Path) -> Iterator[tuple[str, str, str, ScoreStore]]:
+    """Set, schedule, method and scores of every finished run; one in training is left out."""
     for path in sorted(folder.glob("*/scores/*/store.json")):
         store = ScoreStore.open(path.parent)
         if len(store.states("test")) == store.schedule.states:
-            yield path.parts[-4].split("--")[1], path.parent.name, store
+            images, kind, _ = path.parts[-4].split("--")
+            yield images, kind, path.parent.name, store
 
 
-def without(evidence: Iterable[Evidence], kind: str) -> list[Evidence]:
-    """The states of all runs of other schedules."""
-    return [one for one in evidence if one.run.split("--")[1] != kind]
+def without(evidence: Iterable[Evidence], images: str, kind: str) -> list[Evidence]:
+    """The states of all runs of other images and schedules."""
+    return [one for one in evidence if images != one.reference and kind_of(one) != kind]
+
+
+def kind_of(one: Evidence) -> str:
+    """The schedule of a run, SET--SCHEDULE."""
+    return one.run.split("--")[1]
 
 
 def of_other_methods(evidence: Mapping[str, list[Evidence]], method: str) -> list[Evidence]:
@@ -63,14 +70,21 @@ def of_other_methods(evidence: Mapping[str, list[Evidence]], method: str) -> lis
     return [one for one in of_all(evidence) if one.training != own]
 
 
-def of_the_schedule(evidence: Iterable[Evidence], kind: str, store: ScoreStore) -> Bank:
-    """The mean over references that were trained on this schedule, at the scale of these scores."""
+def of_the_schedule(
+    evidence: Iterable[Evidence], images: str, kind: str, store: ScoreStore
+) -> Bank | None:
+    """The mean over references that were trained on this schedule, at the scale of these scores.
+
+    None where there are none of other images.
+    """
     pairs: dict[str, dict[int, Parameters]] = {}
     scales: dict[str, dict[int, float]] = {}
     for one in evidence:
-        if one.run.split("--")[1] == kind:
+        if images != one.reference and kind_of(one) == kind:
             pairs.setdefault(one.reference, {})[one.facts.state] = one.pairs
             scales.setdefault(one.reference, {})[one.facts.state] = one.facts.scale or 1.0
+    if not pairs:
+        return None
     references = [Reference(name, pairs[name], scale=scales[name]) for name in pairs]
     bank = Bank(AdBiCCentred(), store.schedule, tuple(references))
     return bank.at_scale(measured_scales(store))
@@ -124,18 +138,21 @@ def mixes(group: NDArray[np.int64], random: np.random.Generator) -> dict[str, ND
 
 
 def judged(
-    kind: str, method: str, store: ScoreStore, evidence: Mapping[str, list[Evidence]]
+    images: str, kind: str, method: str, store: ScoreStore, evidence: Mapping[str, list[Evidence]]
 ) -> dict[str, Any]:
     """One row of the table."""
-    own = OpenBank.of(without(evidence[method], kind), method=method)
-    others = OpenBank.of(without(of_other_methods(evidence, method), kind), methods=("others",))
+    own = OpenBank.of(without(evidence[method], images, kind), method=method)
+    left = without(of_other_methods(evidence, method), images, kind)
+    others = OpenBank.of(left, methods=("others",))
+    same = of_the_schedule(evidence[method], images, kind, store)
     banks = {
         ANY: own.for_schedule(store.schedule),
-        SAME: of_the_schedule(evidence[method], kind, store),
+        **({} if same is None else {SAME: same}),
         BOUND: fit(store, correction="adbic-centred"),
         GENERIC: others.for_schedule(store.schedule),
     }
     row: dict[str, Any] = {
+        "set": images,
         "method": method,
         "schedule": kind,
         "sizes": list(store.schedule.sizes),
@@ -159,8 +176,8 @@ def judged(
 
 def shown(row: Mapping[str, Any]) -> str:
     """A row in a line."""
-    said = [f"{row['schedule']:8} {row['method']:8}"]
-    said += [f"{name} {100 * row[name]:.1f}" for name in ("raw", *BANKS)]
+    said = [f"{row['set']:10} {row['schedule']:8} {row['method']:8}"]
+    said += [f"{name} {100 * row[name]:.1f}" for name in ("raw", *BANKS) if name in row]
     said += [f"warns {row[f'warns_{name}']}" for name in (ANY, GENERIC)]
     return " ".join([*said, f"kept {row['kept']}"])
 
@@ -170,7 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, help="the folder of runs to judge on")
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs to judge on")
     parser.add_argument("folder", type=Path, help="the evidence; judged.json is written there")
     parser.add_argument("--again", action="store_true", help="judge all, also what is known")
     options = parser.parse_args()
@@ -185,14 +202,15 @@ def main() -> int:
         form = [dict(WEIGHTS), PENALTY, GENERIC_PENALTY, CENTRES, ROUNDS]
         fitted_on = [{f.name: sha256(f) for f in files}, form]
         rows = []
-        for kind, method, store in runs_of(options.runs):
-            made_of = digest([store.fingerprint(), method, *fitted_on])[:16]
-            row = there.get(made_of) or judged(kind, method, store, evidence)
+        for images, kind, method, store in chain(*map(runs_of, options.runs)):
+            made_of = digest([images, store.fingerprint(), method, *fitted_on])[:16]
+            row = there.get(made_of) or judged(images, kind, method, store, evidence)
             rows.append({**row, "made_of": made_of})
             print(shown(row), flush=True)
         if not rows:
-            raise TransilError(f"{options.runs}: no finished run (SET--SCHEDULE--METHOD/scores)")
-        write_json(path, {"target": store.dataset, "rows": rows})
+            names = ", ".join(map(str, options.runs))
+            raise TransilError(f"{names}: no finished run (SET--SCHEDULE--METHOD/scores)")
+        write_json(path, {"rows": rows})
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
