@@ -39,9 +39,11 @@ def evidence() -> dict[str, list[Evidence]]:
 
 def test_what_is_related_is_left_out(tools: Any, evidence: dict[str, list[Evidence]]) -> None:
     judge = tools["any_judge"]
-    kinds = {one.run.split("--")[1] for one in judge.without(evidence["lwf"], "shrink")}
+    kinds = {one.run.split("--")[1] for one in judge.without(evidence["lwf"], "x", "shrink")}
     assert "grow" in kinds
     assert "shrink" not in kinds
+    left = {one.reference for one in judge.without(evidence["lwf"], "tiny-a", "shrink")}
+    assert left == {"tiny-b", "mini-imagenet"}
     # The heads of `ft` and `siw` are made of one training.
     others = judge.of_other_methods(evidence, "siw")
     assert {one.run.split("--")[2] for one in others} == {"lwf"}
@@ -78,7 +80,8 @@ def test_a_run_is_judged_once(
     monkeypatch.setattr(sys, "argv", ["any_judge.py", str(tmp_path / "runs"), str(tmp_path)])
     assert judge.main() == 0
     (row,) = read_json(tmp_path / "judged.json")["rows"]
-    assert (row["method"], row["schedule"], row["sizes"]) == ("lwf", "rand37", sizes)
+    assert (row["set"], row["schedule"], row["method"]) == ("generated", "rand37", "lwf")
+    assert row["sizes"] == sizes
     for name in judge.BANKS:
         gain, low, high = row[f"gain_{name}"]
         assert low < gain < high

@@ -137,11 +137,12 @@ def expected(judged: Mapping[str, Any], name: str) -> str | None:
     rows = own or rows
     if not rows:
         return None
+    sets = " and ".join(sorted({row["set"] for row in rows}))
     raw, mine = (float(np.mean([row[k] for row in rows])) for k in ("raw", key))
     lost = sum(row[key] < row["raw"] - LOSS for row in rows)
     return (
         f"from {100 * raw:.1f} to {100 * mine:.1f} % on average over {len(rows)} models of "
-        f"{judged['target']}{'' if own else ', all of other methods'} (a small network), by banks "
+        f"{sets}{'' if own else ', all of other methods'} (a small network), by banks "
         f"fitted on other images{', schedules and methods' if name == GENERIC else ' and schedules'}; "
         f"{lost} of them lost more than {100 * LOSS:.1f} points"
     )

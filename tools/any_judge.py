@@ -1,15 +1,16 @@
 """Judge the banks for any schedule on models they were not fitted on.
 
-    python tools/any_judge.py runs/judged results/any-schedule [--again]
+    python tools/any_judge.py runs/judged [runs/more ...] results/any-schedule [--again]
 
-Reads the runs of `tools/any_schedule.py` on a data set that is no reference (SET--SCHEDULE--METHOD), and
-the evidence METHOD.safetensors. Each run is corrected by a bank that was fitted without its schedule
-(`any`), by a generic one that was fitted without its schedule and without its method (`generic`), by
+Reads the runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), and the evidence METHOD.safetensors.
+Each run is corrected by a bank that was fitted without its schedule and its images (`any`), by a
+generic one that was fitted without these and without its method (`generic`), by
 the pairs that references of its very schedule gave, brought to its scale (`same`), and by pairs
 fitted on its own validation images, which no target has (`bound`). Writes judged.json: average
 incremental accuracy (states 2..S, test images), gains with their 95 % intervals over test images, how
 unlike the references' its scores are, how much of old classes is kept in them (`Facts.kept`, median),
-and in how many states the bank warns. Rows that were made
+and in how many states the bank warns; and the accuracy where the scores were measured on other mixes of
+images than those that are corrected (`measured_on`). Rows that were made
 of the same scores and evidence are kept, but with --again.
 """
 
@@ -19,11 +20,13 @@ import argparse
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from any_banks import SAME_TRAINING, of_all
+from numpy.typing import NDArray
 
 from transil import ScoreStore, evaluate, fit, gains
 from transil.correction.any_fit import CENTRES, PENALTY, ROUNDS
@@ -33,25 +36,32 @@ from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Parameters
-from transil.correction.scales import Distance, measured_scales
+from transil.correction.scales import FEWEST_ROWS, Distance, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
 from transil.files import digest, read_json, sha256, write_json
 
 ANY, SAME, BOUND = "any", "same", "bound"
 BANKS = (ANY, SAME, BOUND, GENERIC)
+FEW = 100  # images
 
 
-def runs_of(folder: Path) -> Iterator[tuple[str, str, ScoreStore]]:
-    """Schedule, method and scores of every finished run; one that is being trained is left out."""
+def runs_of(folder: Path) -> Iterator[tuple[str, str, str, ScoreStore]]:
+    """Set, schedule, method and scores of every finished run; one in training is left out."""
     for path in sorted(folder.glob("*/scores/*/store.json")):
         store = ScoreStore.open(path.parent)
         if len(store.states("test")) == store.schedule.states:
-            yield path.parts[-4].split("--")[1], path.parent.name, store
+            images, kind, _ = path.parts[-4].split("--")
+            yield images, kind, path.parent.name, store
 
 
-def without(evidence: Iterable[Evidence], kind: str) -> list[Evidence]:
-    """The states of all runs of other schedules."""
-    return [one for one in evidence if one.run.split("--")[1] != kind]
+def without(evidence: Iterable[Evidence], images: str, kind: str) -> list[Evidence]:
+    """The states of all runs of other images and schedules."""
+    return [one for one in evidence if images != one.reference and kind_of(one) != kind]
+
+
+def kind_of(one: Evidence) -> str:
+    """The schedule of a run, SET--SCHEDULE."""
+    return one.run.split("--")[1]
 
 
 def of_other_methods(evidence: Mapping[str, list[Evidence]], method: str) -> list[Evidence]:
@@ -60,14 +70,21 @@ def of_other_methods(evidence: Mapping[str, list[Evidence]], method: str) -> lis
     return [one for one in of_all(evidence) if one.training != own]
 
 
-def of_the_schedule(evidence: Iterable[Evidence], kind: str, store: ScoreStore) -> Bank:
-    """The mean over references that were trained on this schedule, at the scale of these scores."""
+def of_the_schedule(
+    evidence: Iterable[Evidence], images: str, kind: str, store: ScoreStore
+) -> Bank | None:
+    """The mean over references that were trained on this schedule, at the scale of these scores.
+
+    None where there are none of other images.
+    """
     pairs: dict[str, dict[int, Parameters]] = {}
     scales: dict[str, dict[int, float]] = {}
     for one in evidence:
-        if one.run.split("--")[1] == kind:
+        if images != one.reference and kind_of(one) == kind:
             pairs.setdefault(one.reference, {})[one.facts.state] = one.pairs
             scales.setdefault(one.reference, {})[one.facts.state] = one.facts.scale or 1.0
+    if not pairs:
+        return None
     references = [Reference(name, pairs[name], scale=scales[name]) for name in pairs]
     bank = Bank(AdBiCCentred(), store.schedule, tuple(references))
     return bank.at_scale(measured_scales(store))
@@ -80,19 +97,62 @@ def told(bank: Bank, store: ScoreStore) -> list[Distance]:
     return [one for one in found if isinstance(one, Distance)]
 
 
+def measured_on(bank: Bank, store: ScoreStore) -> dict[str, float]:
+    """Average accuracy of a bank that measured the scores of other mixes of images of each state."""
+    random = np.random.default_rng(0)
+    found: dict[str, list[float]] = {}
+    for state in range(2, store.schedule.states + 1):
+        data = store.get("test", state)
+        for name, rows in mixes(
+            store.schedule.group_of_column(state)[data.columns], random
+        ).items():
+            # Fewer images than a bank takes tell too little.
+            measured = bank.like(
+                data.scores[rows if len(rows) >= FEWEST_ROWS else slice(None)], state
+            )
+            predicted = measured.correct(data.scores, state, quiet=True).argmax(axis=1)
+            found.setdefault(name, []).append(float((predicted == data.columns).mean()))
+    return {name: round(float(np.mean(values)), 5) for name, values in found.items()}
+
+
+def mixes(group: NDArray[np.int64], random: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+    """Which images (rows) are measured, by a name; `group` of each image, from 1."""
+    state = group.max()
+    newest, past = np.flatnonzero(group == state), np.flatnonzero(group < state)
+    same = min(len(newest), len(past))
+    rarity = 10.0 ** -np.linspace(0.0, 1.0, state)[random.permutation(state)]
+    return {
+        "all images": np.arange(len(group)),
+        f"{FEW} images": random.choice(len(group), FEW, replace=False),
+        "every second one of the newest group": np.concatenate(
+            [random.choice(rows, same, replace=False) for rows in (newest, past)]
+        ),
+        "the newest group ten times rarer": np.concatenate(
+            [random.choice(newest, max(1, len(newest) // 10), replace=False), past]
+        ),
+        "a random group ten times rarer than another": np.flatnonzero(
+            random.random(len(group)) < rarity[group - 1]
+        ),
+        "the newest group alone": newest,
+    }
+
+
 def judged(
-    kind: str, method: str, store: ScoreStore, evidence: Mapping[str, list[Evidence]]
+    images: str, kind: str, method: str, store: ScoreStore, evidence: Mapping[str, list[Evidence]]
 ) -> dict[str, Any]:
     """One row of the table."""
-    own = OpenBank.of(without(evidence[method], kind), method=method)
-    others = OpenBank.of(without(of_other_methods(evidence, method), kind), methods=("others",))
+    own = OpenBank.of(without(evidence[method], images, kind), method=method)
+    left = without(of_other_methods(evidence, method), images, kind)
+    others = OpenBank.of(left, methods=("others",))
+    same = of_the_schedule(evidence[method], images, kind, store)
     banks = {
         ANY: own.for_schedule(store.schedule),
-        SAME: of_the_schedule(evidence[method], kind, store),
+        **({} if same is None else {SAME: same}),
         BOUND: fit(store, correction="adbic-centred"),
         GENERIC: others.for_schedule(store.schedule),
     }
     row: dict[str, Any] = {
+        "set": images,
         "method": method,
         "schedule": kind,
         "sizes": list(store.schedule.sizes),
@@ -105,6 +165,7 @@ def judged(
                 None if value is None else round(value, 5)
                 for value in (gain.gain, gain.low, gain.high)
             ]
+    row["measured_on"] = measured_on(banks[ANY], store)
     for name in (ANY, GENERIC):
         found = told(banks[name], store)
         row[f"unlike_{name}"] = round(max(one.ratio for one in found), 3)
@@ -115,8 +176,8 @@ def judged(
 
 def shown(row: Mapping[str, Any]) -> str:
     """A row in a line."""
-    said = [f"{row['schedule']:8} {row['method']:8}"]
-    said += [f"{name} {100 * row[name]:.1f}" for name in ("raw", *BANKS)]
+    said = [f"{row['set']:10} {row['schedule']:8} {row['method']:8}"]
+    said += [f"{name} {100 * row[name]:.1f}" for name in ("raw", *BANKS) if name in row]
     said += [f"warns {row[f'warns_{name}']}" for name in (ANY, GENERIC)]
     return " ".join([*said, f"kept {row['kept']}"])
 
@@ -126,7 +187,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, help="the folder of runs to judge on")
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs to judge on")
     parser.add_argument("folder", type=Path, help="the evidence; judged.json is written there")
     parser.add_argument("--again", action="store_true", help="judge all, also what is known")
     options = parser.parse_args()
@@ -141,14 +202,15 @@ def main() -> int:
         form = [dict(WEIGHTS), PENALTY, GENERIC_PENALTY, CENTRES, ROUNDS]
         fitted_on = [{f.name: sha256(f) for f in files}, form]
         rows = []
-        for kind, method, store in runs_of(options.runs):
-            made_of = digest([store.fingerprint(), method, *fitted_on])[:16]
-            row = there.get(made_of) or judged(kind, method, store, evidence)
+        for images, kind, method, store in chain(*map(runs_of, options.runs)):
+            made_of = digest([images, store.fingerprint(), method, *fitted_on])[:16]
+            row = there.get(made_of) or judged(images, kind, method, store, evidence)
             rows.append({**row, "made_of": made_of})
             print(shown(row), flush=True)
         if not rows:
-            raise TransilError(f"{options.runs}: no finished run (SET--SCHEDULE--METHOD/scores)")
-        write_json(path, {"target": store.dataset, "rows": rows})
+            names = ", ".join(map(str, options.runs))
+            raise TransilError(f"{names}: no finished run (SET--SCHEDULE--METHOD/scores)")
+        write_json(path, {"rows": rows})
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

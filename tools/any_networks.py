@@ -5,7 +5,7 @@
 
 Both folders hold METHOD.safetensors (tools/any_schedule.py): of ResNet-18 models, and of models of a
 small network on other images. Each run of the first is predicted by a function that was fitted without
-its schedule: on the other sets' runs of the same network, and on the small network's. `kept` is as in
+its schedule and its images: on runs of the same network, and on the small network's. `kept` is as in
 tools/any_banks.py. With --released, the authors' LUCIR model is corrected by both, ten equal groups left
 out. Writes networks.json.
 """
@@ -31,15 +31,16 @@ from transil.interop import dkt
 
 
 def kept_by_other(evidence: Sequence[Evidence], others: Sequence[Evidence]) -> dict[str, float]:
-    """What a function fitted on other evidence keeps of each run, without its schedule."""
+    """What a function fitted on other evidence keeps of each run, without its schedule and images."""
     found: dict[str, tuple[float, float]] = {}
-    for kind in sorted({kind_of(one) for one in evidence}):
-        fitted_on = [one for one in others if kind_of(one) != kind]
-        judged = [one for one in evidence if kind_of(one) == kind]
-        bank = OpenBank.of(fitted_on)
-        for run in {one.run for one in judged}:
-            states = [one for one in judged if one.run == run]
-            found[run] = losses(bank, states)
+    for run in sorted({one.run for one in evidence}):
+        states = [one for one in evidence if one.run == run]
+        away = [
+            one
+            for one in others
+            if kind_of(one) != kind_of(states[0]) and one.reference != states[0].reference
+        ]
+        found[run] = losses(OpenBank.of(away), states)
     return summary(found)
 
 

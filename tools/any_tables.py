@@ -56,7 +56,9 @@ def summary(judged: Mapping[str, Any]) -> str:
             if not rows:
                 continue
             name = "all" if method is None else f"`{method}`"
-            raw, *others = (mean(rows, key) for key in ("raw", "any", "same", "bound", "generic"))
+            raw, *others = (mean(rows, key) for key in ("raw", "any", "bound", "generic"))
+            known = [row for row in rows if "same" in row]
+            others.insert(1, mean(known, "same") if len(known) == len(rows) else float("nan"))
             least = min(row["any"] - row["raw"] for row in rows)
             lines.append(
                 [name, "equal" if equal else "unequal", str(len(rows)), percent(raw)]
@@ -85,16 +87,30 @@ def kept(rows: Rows) -> str:
 
 def models(judged: Mapping[str, Any]) -> str:
     """Every model that was judged."""
-    order = {method: number for number, method in enumerate(METHODS)}
+
+    def place(row: Mapping[str, Any]) -> tuple[int, str, str]:
+        return METHODS.index(row["method"]), row["set"], row["schedule"]
+
     lines = [
-        [f"`{row['method']}`", sizes(row["sizes"]), percent(row["raw"])]
+        [f"`{row['method']}`", row["set"], sizes(row["sizes"]), percent(row["raw"])]
         + [interval(row, name) for name in ("any", "same", "bound", "generic")]
         + [f"{row['warns_any']}, {row['warns_generic']} of {len(row['sizes']) - 1}"]
-        for row in sorted(judged["rows"], key=lambda row: (order[row["method"]], row["schedule"]))
+        for row in sorted(judged["rows"], key=place)
     ]
-    head = ["method", "groups", "raw", "any schedule", "same schedule", "bound", "generic",
+    head = ["method", "set", "groups", "raw", "any schedule", "same schedule", "bound", "generic",
             "warned states"]  # fmt: skip
     return table(head, lines)
+
+
+def mixes(judged: Mapping[str, Any]) -> str:
+    """Means over the models that keep something, by what the scores were measured on."""
+    rows = [row for row in judged["rows"] if not warns(row, "any")]
+    lines = [["not corrected", percent(mean(rows, "raw"))]]
+    lines += [
+        [name, percent(float(np.mean([row["measured_on"][name] for row in rows])))]
+        for name in rows[0]["measured_on"]
+    ]
+    return table(["measured on", "accuracy"], lines)
 
 
 def networks(data: Mapping[str, Any]) -> str:
@@ -119,6 +135,8 @@ def warns(row: Mapping[str, Any], name: str) -> bool:
 
 def interval(row: Mapping[str, Any], name: str) -> str:
     """An accuracy with the interval of its gain."""
+    if name not in row:
+        return "-"
     _, low, high = row[f"gain_{name}"]
     return f"{percent(row[name])} ({100 * low:+.1f} to {100 * high:+.1f})"
 
@@ -143,13 +161,14 @@ def mean(rows: Rows, key: str) -> float:
 
 
 def percent(share: float) -> str:
-    """Without the sign."""
-    return f"{100 * share:.1f}"
+    """Without the sign; a line where there is none."""
+    return "-" if np.isnan(share) else f"{100 * share:.1f}"
 
 
 # By heading of the page: the file, and what makes the table of it.
 TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "How well it holds": ("judged.json", summary),
+    "What the scores are measured on": ("judged.json", mixes),
     "Do references of a small network do?": ("networks.json", networks),
     "Forms that were tried": ("forms.json", forms),
     "Every model": ("judged.json", models),
