@@ -142,7 +142,7 @@ class _Problem:
 
     def value(self, shifts: Float64Array) -> float:
         """F but for a constant, which is that of the highest scores."""
-        with np.errstate(over="ignore"):  # a step too far, which is then halved
+        with np.errstate(over="ignore", invalid="ignore"):  # a step too far is halved
             norm = self.powers @ np.exp(shifts)
         away = shifts - self.centre
         return float(np.log(norm).mean() - self.pi @ shifts + 0.5 * away @ self.weight @ away)
