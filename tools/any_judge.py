@@ -31,11 +31,12 @@ from numpy.typing import NDArray
 from transil import ScoreStore, evaluate, fit, gains
 from transil.correction.any_fit import CENTRES, PENALTY, ROUNDS
 from transil.correction.any_schedule import WEIGHTS
-from transil.correction.bank import Bank, Reference
+from transil.correction.bank import Bank
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Parameters
+from transil.correction.references import Reference
 from transil.correction.scales import FEWEST_ROWS, Distance, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
 from transil.files import digest, read_json, sha256, write_json

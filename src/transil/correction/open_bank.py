@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transil.correction.any_fit import PENALTY, fit_any
-from transil.correction.bank import Bank, Reference
+from transil.correction.bank import Bank
 from transil.correction.evidence import NEWTON, Evidence
 from transil.correction.layers import Correction
 from transil.correction.parameters import Parameters
+from transil.correction.references import Reference
 from transil.errors import ScheduleWarning, TransilError
 from transil.files import write_json
 from transil.schedule import Schedule, ScheduleLike
 
 MOST_STATES = 300
+MOST_SEEN = 1e9  # of states, of classes, of a group's size over the mean
 # Beyond the smallest and largest that references had, by this factor, pairs are a guess.
 BEYOND = 1.5
 GENERIC = "generic"
@@ -35,6 +37,11 @@ class Seen:
     states: tuple[float, float]
     classes: tuple[float, float]
     ratio: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        for what, (least, most) in vars(self).items():
+            if not 1.0 / MOST_SEEN < least <= most < MOST_SEEN:
+                raise TransilError(f"{what}: expected a smallest and a largest number above 0")
 
     @classmethod
     def of(cls, schedules: Sequence[Schedule]) -> Seen:
