@@ -59,9 +59,13 @@ class Seen:
         ):
             for value, factor in ((low, least / low), (high, high / most)):
                 if factor > BEYOND:
-                    were = f"{least:.3g} to {most:.3g} were seen"
-                    said.append(f"{value:,.3g} {what} ({were}: {factor:.1f} times off)")
+                    were = f"{_shown(least)} to {_shown(most)} were seen"
+                    said.append(f"{_shown(value)} {what} ({were}: {factor:.1f} times off)")
         return said
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
 
 
 def _numbers(schedule: Schedule) -> tuple[tuple[float, float], ...]:
