@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.correction.bank import Bank, Reference, Transfer
+from transil.correction.bank import FORMAT, VERSION, Bank, Reference, Transfer
 from transil.correction.facts import Facts, Moments
 from transil.correction.layers import Correction, told
 from transil.correction.open_bank import MOST_STATES, OpenBank, Seen
@@ -23,7 +23,6 @@ from transil.schedule import Schedule
 
 ANY = "any"  # in place of a schedule
 ALL = "all"  # in place of a state: the parameters of all of them
-FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
 LARGEST = 1e100  # of any number: its square is still one, too
 MOST_SEEN = 1e9  # of states, of classes, of a group's size over the mean
 MOST_SCALE = 1e38  # larger scores are no numbers in single precision
