@@ -72,7 +72,9 @@ def main() -> None:
             path = Path(folder) / f"head{ending}"
             export(corrector.columns_, head, path)
             ways[f"folded head, *{ending}"] = _loaded(path, feature)
-        print(f"| one image, {options.width} features, {classes} classes | microseconds |\n|---|---|")
+        print(
+            f"| one image, {options.width} features, {classes} classes | microseconds |\n|---|---|"
+        )
         for name, act in ways.items():
             print(f"| {name} | {microseconds(act):.1f} |")
 

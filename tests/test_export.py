@@ -126,7 +126,9 @@ def test_the_command(bank: Bank, scores: Any, work: Path, ending: str) -> None:
          lambda: bank.at_strength(0.5).layer(3, order=order)),
     ):  # fmt: skip
         said = ok_here("export", *words, "--head", source, "-o", f"m{ending}", cwd=work)
-        assert re.match(rf"m{ending}: 12 classes corrected; read back, it differs .* by \S+e-", said)
+        assert re.match(
+            rf"m{ending}: 12 classes corrected; read back, it differs .* by \S+e-", said
+        )
         expected = make()(head(features))
         found = run_file(work / f"m{ending}", features)
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
@@ -169,7 +171,10 @@ def test_mistakes_get_one_line(work: Path, monkeypatch: pytest.MonkeyPatch) -> N
     head = ("--head", "head.safetensors")
     cases: list[tuple[tuple[str, ...], str]] = [
         (("--head", "two.safetensors"), "2 layers have tables of weights; name the head: --key b"),
-        (("--head", "two.safetensors", "--key", "c"), "no layer 'c' with a table of weights; there"),
+        (
+            ("--head", "two.safetensors", "--key", "c"),
+            "no layer 'c' with a table of weights; there",
+        ),
         (("--head", "none.safetensors"), "no table 'weight' (classes, width) in it"),
         (("--head", "nan.safetensors"), "weight: NaN or infinity in it"),
         (("--head", "whole.safetensors"), "weight: expected floating-point numbers"),
@@ -200,7 +205,9 @@ def test_a_head_comes_from_any_file_of_arrays(tmp_path: Path) -> None:
     head = head_of("linear")
     state = {name: x.numpy() for name, x in head.state_dict().items()}
     np.savez(tmp_path / "head.npz", **state)
-    torch.save({"fc." + name: torch.from_numpy(x) for name, x in state.items()}, tmp_path / "a.ckpt")
+    torch.save(
+        {"fc." + name: torch.from_numpy(x) for name, x in state.items()}, tmp_path / "a.ckpt"
+    )
     for name in ("head.npz", "a.ckpt"):
         found = read_head(tmp_path / name).state_dict()
         assert all(torch.equal(found[n].float(), x) for n, x in head.state_dict().items())
@@ -262,4 +269,6 @@ def test_the_service_of_the_documents_under_mlflow(
         exec(code, names)
         served = mlflow.load_model("service")
         frame = pandas.DataFrame(np.array(scores[:3]))
-        np.testing.assert_allclose(served.predict(frame), corrector.transform(scores[:3]), rtol=1e-5)
+        np.testing.assert_allclose(
+            served.predict(frame), corrector.transform(scores[:3]), rtol=1e-5
+        )
