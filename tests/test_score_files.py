@@ -251,6 +251,9 @@ def test_standard_input_and_output(
     piped(monkeypatch, csv_text(scores))
     said = ok_here("bank", "check", "-", "--state", "3", "--bank", "bank.json", cwd=work)
     assert "72 rows of state 3" in said
+    for line in (("advise", "-"), ("ledger", "record", "-", "--state", "3", "--ledger", "l.json")):
+        piped(monkeypatch, csv_text(scores))
+        assert "72 rows" in ok_here(*line, "--schedule", "4,4,4", cwd=work)
 
 
 def test_refusals_of_streams(
