@@ -7,7 +7,7 @@ import warnings
 
 from transil.correction.bank import Bank
 from transil.correction.checks import HARDLY
-from transil.correction.scales import measured_scales, tell_once
+from transil.correction.scales import FEWEST_ROWS, measured_scales, tell_once
 from transil.correction.shipped import bank_for
 from transil.errors import CorrectionWarning, TransilError
 from transil.metrics import Metrics, StateMetrics, state_metrics
@@ -57,7 +57,11 @@ def evaluate(
 
 def _tell_over_corrected(bank: Bank, states: list[StateMetrics]) -> None:
     """One warning where the newest group is hardly predicted any more, as `check_bank` says it."""
-    few = [s for s in states[1:] if s.prediction_share[-1] < HARDLY * s.image_share[-1]]
+    few = [
+        s
+        for s in states[1:]
+        if s.images >= FEWEST_ROWS and s.prediction_share[-1] < HARDLY * s.image_share[-1]
+    ]
     if few:
         last, others = few[-1], len(few) - 1
         warnings.warn(
