@@ -444,3 +444,24 @@ def test_labels_of_any_kind(tmp_path: Path) -> None:
         assert found.dtype == np.int64
     (tmp_path / "texts.csv").write_text("y\na\nb\n")
     told(tmp_path, "expected one column of whole numbers", read_labels, tmp_path / "texts.csv")
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".parquet", ".arrow", ".feather"])
+def test_labels_that_are_missing(store: ScoreStore, tmp_path: Path, kind: str) -> None:
+    """An empty cell, fewer labels than rows, a label that no class has: told with the place."""
+    data = store.get("test", 1)
+    holed = data.labels.astype(np.float64)
+    holed[2] = np.nan
+    (tmp_path / "files").mkdir()
+    scores, words = tmp_path / "files" / f"scores_test_1{kind}", ("import-scores", "files")
+    write(scores, {"label": holed, **columns_of(data.scores)})
+    refused(tmp_path, *words, "--labels", "label", "-o", "new", says="label nan in row 2 is not a")
+    write(scores, columns_of(data.scores))
+    refused(tmp_path, *words, "-o", "new", says="labels_test_1 is missing beside scores_test_1")
+    for labels, says in (
+        (data.labels[:-1], "rows of scores but labels of shape"),
+        (data.labels + 1, "label 5 in row"),
+        (holed, "label nan in row 2 is not a whole number"),
+    ):
+        write(tmp_path / "files" / f"labels_test_1{kind}", {"label": labels})
+        refused(tmp_path, *words, "-o", "new", says=says)
