@@ -84,6 +84,8 @@ BASES = {
     "transfer": _base("transfer both.json -o new", "both.json scores.npy store curve.json"),
     "correct": _base("correct scores.npy --bank curve.json --schedule 4,2,2 -o new.npy",
     "scores.npy bank.json curve.json", "new.npy"),
+    "export": _base("export mine.json --head head.safetensors -o new.onnx",
+    "mine.json head.safetensors curve.json bank.json", "new.onnx"),
     "advise": _base("advise traffic.npy --schedule 4,2,2", "traffic.npy newest.npy ledger.json", ""),
     "ledger record": _base(
         "ledger record traffic.npy --schedule 4,2,2 --state 3 --ledger new.json", "traffic.npy",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil.cli.evaluate import told_absent
 from transil.cli.output import (
     note,
     percent,
@@ -18,7 +19,6 @@ from transil.cli.output import (
     say,
     stderr,
 )
-from transil.cli.scores import told_absent
 from transil.errors import TransilError
 from transil.scores import ScoreStore
 
