@@ -107,7 +107,7 @@ def test_methods_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     methods = {m["name"]: m for m in json.loads(capsys.readouterr().out)}
     assert methods["lucir"]["settings"] == {"less_forget": 5.0}
     assert methods["siw"]["trained_with"] == ["ft", "ft+", "siw"]
-    assert methods["siw"]["recipes"] == ["ft-224", "ft-32", "ft-tiny"]
+    assert methods["siw"]["recipes"] == ["ft-224", "ft-32", "ft-finetune", "ft-tiny"]
     assert run(["methods"]) == 0
     assert "Hou et al., CVPR 2019" in capsys.readouterr().out
     assert run(["recipes"]) == 0
