@@ -58,8 +58,10 @@ def wanted_by(body: str) -> Wanted:
     mean, std = getattr(made, "mean", None), getattr(made, "std", None)
     colours = None
     if mean is not None and std is not None:
-        with _errors(f"net.body={body}: its mean and std"):
+        try:
             colours = Statistics(tuple(map(float, mean)), tuple(map(float, std)))
+        except (TransilError, TypeError, ValueError) as error:
+            raise TransilError(f"net.body={body}: {reason(error)}") from None
     return Wanted(getattr(made, "image_size", None), colours)
 
 
@@ -186,10 +188,11 @@ def load_weights(body: nn.Module, path: str) -> None:
         if not torch.isfinite(value).all():
             raise TransilError(f"{path}: '{start + name}' holds values that are not numbers")
         place.copy_(value)
-    if tensors:
-        shown = ", ".join(sorted(tensors)[:3]) + (", ..." if len(tensors) > 3 else "")
+    left = sorted(name for name in tensors if name.startswith(start))
+    if left:
+        shown = ", ".join(left[:3]) + (", ..." if len(left) > 3 else "")
         warnings.warn(
-            f"{path}: {len(tensors)} tensors that net.body does not have are left out ({shown})",
+            f"{path}: {len(left)} tensors that net.body does not have are left out ({shown})",
             DataWarning,
             stacklevel=2,
         )
