@@ -276,6 +276,27 @@ BANKS = (
         "new.npy",
         2,
     ),
+    *(
+        Target(
+            f"export {what} --head head.{kind} -o new.{out}",
+            f"head.{kind}",
+            ways,
+            needs,
+            f"new.{out}",
+        )
+        for what, kind, out, ways, needs in (
+            ("mine.json", "safetensors", "onnx", "safetensors bytes place", "mine.json"),
+            ("mine.json --key fc", "pt", "pt", "torch bytes", "mine.json"),
+            ("bank.json --state 3", "npz", "safetensors", "npz bytes", "bank.json"),
+        )
+    ),
+    Target(
+        "export mine.json --head head.safetensors -o new.pt2",
+        "mine.json",
+        "json text",
+        "head.safetensors",
+        "new.pt2",
+    ),
 )
 
 ANY = (

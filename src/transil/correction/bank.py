@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -39,17 +39,19 @@ from transil.correction.strength import AS_FITTED, at_strength, read_strength
 from transil.errors import TransilError
 from transil.files import read_json_as, write_json
 from transil.frames import AnyScores, array_of, is_frame, like_frame
+from transil.pretrained import Pretrained
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
 
 if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer
 
+FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
 SHOWN = 12  # names in a message
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class Bank(Pretrained):
     """Fitted pairs of one method, schedule, correction and solver, for one or more references.
 
     `strength`: a factor on (alpha - 1, beta) of what is applied, 1 as fitted (see `at_strength`).
@@ -66,6 +68,7 @@ class Bank:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[int, Facts] = field(default_factory=dict)  # by state, where scores were measured
     strength: float = AS_FITTED
+    _kind: ClassVar = (FORMAT, VERSION)
 
     def __post_init__(self) -> None:
         check_references(self.references, self.schedule, self.correction)
@@ -161,10 +164,25 @@ class Bank:
             centred=self.correction.centred,
         )  # fmt: skip
 
-    def layer(self, state: int, *, order: OrderLike | None = None) -> CorrectionLayer:
-        """The correction of a state as a torch module, the last layer of a model to deploy."""
+    def layer(
+        self, state: int | None = None, *, order: OrderLike | None = None, like: Any = None
+    ) -> CorrectionLayer:
+        """The correction of a state as a torch module, the last layer of a model to deploy.
+
+        `like`: unlabelled scores (..., columns) of that model, to which the bank is brought first (see
+        `Bank.like`); they also tell the state where it is not given.
+        """
         from transil.correction.torch_layer import CorrectionLayer
 
+        if like is not None:
+            like = array_of(like)
+            check_scores(like)
+            places = None if order is None else read_order(order, like.shape[-1])
+            like = reordered(like, places)
+            state = state_of(like, self.schedule) if state is None else state
+            return self.like(like, state).layer(state, order=order)
+        if state is None:
+            raise TransilError("layer: give the state, or scores of it (like=scores)")
         pairs, group = self.applied(state), self.schedule.group_of_column(state) - 1
         if order is not None:
             group = group[backwards(read_order(order, len(group)))]

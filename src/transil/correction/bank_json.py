@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from transil.correction.bank import Bank
+from transil.correction.bank import FORMAT, VERSION, Bank
 from transil.correction.facts import Facts, Moments
 from transil.correction.layers import Correction, told
 from transil.correction.open_bank import MOST_STATES, OpenBank, Seen
@@ -25,7 +25,6 @@ from transil.typed import Between, read_record, short
 
 ANY = "any"  # in place of a schedule
 ALL = "all"  # in place of a state: the parameters of all of them
-FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
 
 Number: TypeAlias = Annotated[float, Between(-1e100, 1e100)]  # the square is still one, too
 Numbers: TypeAlias = tuple[Number, ...]
