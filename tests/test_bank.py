@@ -547,3 +547,19 @@ def test_evaluate_takes_the_name_or_file_of_a_bank(tmp_path: Path) -> None:
     assert found == evaluate(store, bank).last_accuracy
     with pytest.raises(TransilError, match="no such file, and no shipped bank"):
         evaluate(store, "nothing")
+
+
+def test_of_many_references_each_is_checked_a_few_times_only(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for every other: a bank of 100,000 would take hours to show."""
+    many = replace(
+        bank, references=tuple(replace(bank.references[i % 3], name=f"{i}") for i in range(200))
+    )
+    checked: list[str] = []
+    monkeypatch.setattr(Bank, "_check_reference", lambda self, one, _: checked.append(one.name))
+    unsure = many.uncertainty(4)
+    assert unsure is not None
+    assert len(checked) == 200
+    each = np.stack([many.reference(name).pairs[4].vector for name in many._by_name])
+    np.testing.assert_allclose(unsure.vector, each.std(axis=0, ddof=1))
