@@ -557,7 +557,7 @@ def test_of_many_references_each_is_checked_a_few_times_only(
         bank, references=tuple(replace(bank.references[i % 3], name=f"{i}") for i in range(200))
     )
     checked: list[str] = []
-    monkeypatch.setattr(Bank, "_check_reference", lambda self, one, _: checked.append(one.name))
+    monkeypatch.setattr(Bank, "_check_reference", lambda _, one, __: checked.append(one.name))
     unsure = many.uncertainty(4)
     assert unsure is not None
     assert len(checked) == 200
