@@ -20,6 +20,7 @@ from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
 from transil.schedule import Schedule
+from transil.typed import short
 
 ANY = "any"  # in place of a schedule
 ALL = "all"  # in place of a state: the parameters of all of them
@@ -132,7 +133,7 @@ def _bank_object(data: Any) -> _Object:
         raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
     if data.get("version") not in (1, VERSION) or isinstance(data["version"], bool):
         raise TransilError(
-            f"bank version {_short(data.get('version'))}, but this transil reads 1 to {VERSION}; "
+            f"bank version {short(data.get('version'))}, but this transil reads 1 to {VERSION}; "
             "use the transil that wrote it, or a newer one"
         )
     return _Object(data, "bank")
@@ -188,7 +189,7 @@ class _Object:
 
     def __init__(self, data: Any, where: str) -> None:
         if not isinstance(data, dict):
-            raise TransilError(f"{where}: expected an object, not {_short(data)}")
+            raise TransilError(f"{where}: expected an object, not {short(data)}")
         self.data, self.where = data, where
 
     def get(self, key: str) -> Any:
@@ -197,7 +198,7 @@ class _Object:
         return self.data[key]
 
     def wrong(self, key: str, wanted: str) -> TransilError:
-        return TransilError(f"{self.where}: '{key}' must be {wanted}, not {_short(self.data[key])}")
+        return TransilError(f"{self.where}: '{key}' must be {wanted}, not {short(self.data[key])}")
 
     def text(self, key: str) -> str:
         value = self.get(key)
@@ -353,8 +354,3 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -LARGEST < value < LARGEST
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
