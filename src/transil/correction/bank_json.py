@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -19,7 +18,7 @@ from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
-from transil.schedule import Schedule
+from transil.schedule import Schedule, read_state
 from transil.typed import short
 
 ANY = "any"  # in place of a schedule
@@ -270,7 +269,7 @@ def _reference_from_json(data: _Object, last: int) -> Reference:
         pairs = dict.fromkeys(range(2, last + 1), _parameters(given.object(ALL)))
         return Reference(name, pairs, source=data.text_or_none("source"))
     for key, item in given.data.items():
-        state = _state(key, f"bank, reference '{name}'")
+        state = read_state(key, f"bank, reference '{name}': ")
         entry = _Object(item, f"bank, reference '{name}', state {state}")
         try:
             pairs[state] = _parameters(entry)
@@ -325,7 +324,7 @@ def _facts(data: _Object, schedule: Schedule) -> dict[int, Facts]:
     """What was measured of each state."""
     found = {}
     for key in data.data:
-        state, entry = schedule.check_state(_state(key, data.where)), data.object(key)
+        state, entry = schedule.check_state(read_state(key, f"{data.where}: ")), data.object(key)
         values = [entry.numbers(field.name) for field in fields(Moments)]
         if any(len(vector) != state for vector in values):
             raise TransilError(f"{entry.where}: expected {state} numbers for each of its groups")
@@ -337,13 +336,7 @@ def _facts(data: _Object, schedule: Schedule) -> dict[int, Facts]:
 
 
 def _choice(data: _Object) -> Mapping[int, str]:
-    return {_state(key, data.where): data.text(key) for key in data.data}
-
-
-def _state(key: str, where: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,7}", key):
-        raise TransilError(f"{where}: '{key[:20]}' is not the number of a state")
-    return int(key)
+    return {read_state(key, f"{data.where}: "): data.text(key) for key in data.data}
 
 
 def _are_limits(least: float, most: float) -> bool:
