@@ -277,5 +277,5 @@ def test_asking_before_looks_at_names_of_reports_alone(results: Results, tmp_pat
         check_folder(tmp_path)
     check_folder(tmp_path, force=True)
     files = report_files(results, tmp_path).files
-    assert len(files) == 1 + 3 * 5 + 2 * 7 + 1
+    assert len(files) == 1 + 3 * 6 + 2 * 7 + 1
     assert all(NAMES.fullmatch(name) for name in files)

@@ -69,7 +69,7 @@ class Piece:
 
     group: str
     keys: tuple[str, ...]
-    box: tuple[float, float, float, float]  # left, top, width, height in points
+    box: tuple[float, ...]  # left, top, width, height in points
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Grid:
         series = len(rows) * len(columns) * max(1, len(legend))
         if width * height > LARGEST or max(width, height) > LONGEST or series > MOST_SERIES:
             raise TooLargeError(f"a figure of {len(rows):,} x {len(columns):,} panels is too large")
-        self.figure: Any = figure_class()(figsize=(width, height))
+        self.figure: Any = figure_class()(figsize=(width, height), dpi=72)  # a pixel is a point
         self.keys = list(product(rows, columns))
         self.columns = len(columns)
         self.panels: list[Any] = []
@@ -149,14 +149,11 @@ class Grid:
                  for axes, keys in zip(self.panels, self.keys, strict=True)]  # fmt: skip
         entries = [("legend", (text.get_text(),), text.get_window_extent(), HANDLE)
                    for legend in self.figure.legends for text in legend.get_texts()]  # fmt: skip
-        scale, height = 72 / self.figure.dpi, 72 * self.figure.get_figheight()
+        height = 72 * self.figure.get_figheight()
 
         def placed(group: str, keys: tuple[str, ...], box: Any, left: float) -> Piece:
-            x, y = scale * box.x0 - left, height - scale * box.y1 - 2
-            size = (scale * box.width + left + 2, scale * box.height + 4)
-            return Piece(
-                group, keys, (round(x, 1), round(y, 1), round(size[0], 1), round(size[1], 1))
-            )
+            sides = (box.x0 - left, height - box.y1 - 2, box.width + left + 2, box.height + 4)
+            return Piece(group, keys, tuple(round(x, 1) for x in sides))
 
         return tuple(placed(*b) for b in boxes), tuple(placed(*e) for e in entries)
 
@@ -185,11 +182,10 @@ def not_run(axes: Any) -> None:
 
 def finish(grid: Grid, name: str, title: str, caption: str) -> Picture:
     """Render a figure; the same one always gives the same bytes."""
-    data = io.BytesIO()
-    meta = {"Date": None, "Creator": None, "Format": None, "Type": None}
-    grid.figure.savefig(data, format="svg", metadata=meta)
-    png = io.BytesIO()
+    png, data = io.BytesIO(), io.BytesIO()
     grid.figure.savefig(png, format="png", dpi=110, metadata={"Software": None})
+    meta = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    grid.figure.savefig(data, format="svg", metadata=meta)  # last: pieces are placed as it has them
     svg = re.sub(r"'DejaVu Sans'(, '[^']+')*(, sans-serif)?", FONTS, data.getvalue().decode())
     return Picture(name, title, caption, svg, png.getvalue(), *grid.pieces(), grid.columns)
 

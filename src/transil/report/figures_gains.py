@@ -10,7 +10,6 @@ import numpy as np
 
 from transil.report import names
 from transil.report.drawing import (
-    INK,
     TEXT,
     Grid,
     Picture,
@@ -147,7 +146,7 @@ def _draw(
         axes.annotate(
             names.signed(p.gain), (edge, p.height), (5 if left else -5, 0),
             textcoords="offset points", ha="left" if left else "right", va="center",
-            fontsize=7.5, color=INK,
+            fontsize=7.5, color=TEXT,
         )  # fmt: skip
     return axes.errorbar(
         [p.gain for p in there], [p.height for p in there],

@@ -18,7 +18,7 @@ COLUMNS = (
 )  # fmt: skip
 NOTE = (
     "Means over targets and numbers of states. The interval is the mean of the settings' "
-    "intervals, which is wider than that of independent settings would be. 'Surely': the "
+    "intervals, which is wider than that of independent settings would be. 'More than chance': the "
     "setting's own 95 % interval leaves out zero, with every seed. A control corrects without any "
     "reference, or not at all; the best one is chosen for each setting afterwards, which favours it."
 )
@@ -73,8 +73,8 @@ class Headline:
     def _chance(self, n: int) -> str:
         """Whether it may be chance."""
         if n == 1:
-            sure = "a gain" if self.better else "a loss" if self.worse else ""
-            return f"More than chance: {sure}." if sure else "That may be chance."
+            sure = "" if self.better else "loss " if self.worse else None
+            return "This may be chance." if sure is None else f"This {sure}is more than chance."
         if n in (self.better, self.worse):
             return f"More than chance in all {n} settings."
         lost = f", and a loss in {self.worse}" if self.worse else ""
@@ -175,7 +175,8 @@ def summary_table(study: Study) -> Table | None:
         raw = next((x for x in lines if x.kind == "raw"), None)
         if raw is None:
             continue
-        best = max(found, key=lambda line: found[line][0] or 0.0)
+        # Equal as printed is equal: then the first is taken.
+        best = max(dict.fromkeys((raw, main, *lines)), key=lambda x: round(found[x][0] or 0.0, 1))
         block = []
         for line in dict.fromkeys((raw, main, best)):
             entries = [

@@ -214,7 +214,7 @@ def crowned(block: list[Row]) -> list[Row]:
               if all(row.entries[i].value is not None for row in open_to)]  # fmt: skip
     if len(open_to) < 2 or not shared:
         return block
-    best = max(open_to, key=lambda row: fmean(row.entries[i].value or 0.0 for i in shared))
+    best = max(open_to, key=lambda row: round(fmean(row.entries[i].value or 0.0 for i in shared), 1))
     return [replace(row, best=row is best) for row in block]
 
 

@@ -28,8 +28,9 @@ function choose() {
     }
   }
 }
-if (form.children.length) {
+if (form.querySelector("input")) {
   form.hidden = false;
+  form.open = innerWidth >= 1280;
   form.addEventListener("change", choose);
   choose();
 }
