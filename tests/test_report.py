@@ -483,8 +483,10 @@ var out=all("figure, figure > div, table, pre").filter(
  asked=performance.getEntriesByType("resource").length;
 var cell=all("#table-1 ~ * td[title]").find(e=>/gain/.test(e.title));
 cell.dispatchEvent(new MouseEvent("mouseover",{bubbles:true}));
-var tip=document.getElementById("tip"), told=!tip.hidden&&/95 % interval .*seed 1: runs/s.test(tip.innerText);
-var box=all("#choose input").find(e=>e.value=="S = 5"), before=[shown("thead th[data-k]"),shown(".panel")];
+var tip=document.getElementById("tip"),
+ told=!tip.hidden&&/95 % interval .*seed 1: runs/s.test(tip.innerText);
+var box=all("#choose input").find(e=>e.value=="S = 5"),
+ before=[shown("thead th[data-k]"),shown(".panel")];
 box.click();
 var after=[shown("thead th[data-k]"),shown(".panel")], fewer=after[0]<before[0]&&after[1]<before[1]&&
  !all("thead th[data-k]").some(e=>e.offsetParent&&e.innerText=="S = 5");

@@ -94,7 +94,9 @@ def test_the_page_has_its_parts(page: Path) -> None:
 
 def test_every_table_is_rectangular_and_fits(page: Path) -> None:
     tables = re.findall(r"(?:^\|.*\|\n)+", page.read_text(), re.M)
-    assert len(tables) == 1 + 4 + 2 + 1 + 2 + 1  # the wide ones once for each target, a long one twice
+    assert (
+        len(tables) == 1 + 4 + 2 + 1 + 2 + 1
+    )  # the wide ones once for each target, a long one twice
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1
         assert table.splitlines()[0].count("|") <= 8
@@ -245,7 +247,10 @@ def test_the_reading_stands_near_the_top(page: Path, folder: Path) -> None:
         ("a\nb\n\nc", "<p>a\nb</p>\n<p>c</p>"),
         ("so:\n- x\n  y\n- z", "<p>so:</p>\n<ul>\n<li>x\ny</li>\n<li>z</li>\n</ul>"),
         ("### A *b*\ntext", "<h3>A <em>b</em></h3>\n<p>text</p>"),
-        ("`<i>**x**` **`y`**", "<p><code>&lt;i&gt;**x**</code> <strong><code>y</code></strong></p>"),
+        (
+            "`<i>**x**` **`y`**",
+            "<p><code>&lt;i&gt;**x**</code> <strong><code>y</code></strong></p>",
+        ),
         ("```\na  <b>\n\n- c\n```", "<pre><code>a  &lt;b&gt;\n\n- c\n</code></pre>"),
         ("[a](https://x.org/?a=1&b)", '<p><a href="https://x.org/?a=1&amp;b">a</a></p>'),
         ("[a](tables/t.md#x)", '<p><a href="tables/t.md#x">a</a></p>'),

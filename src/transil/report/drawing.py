@@ -21,7 +21,8 @@ from transil.report.names import shorten
 from transil.report.palette import GREY
 from transil.report.plotting import figure_class, settings
 
-R, C = TypeVar("R"), TypeVar("C")
+R = TypeVar("R")
+C = TypeVar("C")
 # What matplotlib writes: groups below the figure, and shapes that others refer to.
 PART = re.compile(r'^  <g id="(panel-\d+|legend)">\n(.*?)^  </g>$', re.M | re.S)
 SHAPE = re.compile(r'<(clipPath|pattern|path)\s+id="([^"]+)"(?:[^>]*/>|.*?</\1>)', re.S)
@@ -140,8 +141,11 @@ class Grid:
 
     def legend(self, handles: Sequence[Any]) -> None:
         """One legend below all panels, never over data."""
-        self.figure.legend(handles=list(handles), loc="lower center", ncols=self.legend_columns,
-                           borderaxespad=0.2, handlelength=2.6, columnspacing=1.6).set_gid("legend")  # fmt: skip
+        made = self.figure.legend(
+            handles=list(handles), loc="lower center", ncols=self.legend_columns, borderaxespad=0.2,
+            handlelength=2.6, columnspacing=1.6,
+        )  # fmt: skip
+        made.set_gid("legend")
 
     def pieces(self) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
         """Panels and entries of the legend, with what they take of the figure."""

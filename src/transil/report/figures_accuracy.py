@@ -9,9 +9,10 @@ import numpy as np
 
 from transil.report import names
 from transil.report.drawing import INK, Grid, Picture, finish, room, short, whole_ticks
-from transil.report.figures_scores import pick_states, seed_note, shown_details
+from transil.report.figures_scores import pick_states, shown_details
 from transil.report.more_tables import main_singles
 from transil.report.palette import GREY, method_style
+from transil.report.rendering import words
 from transil.report.study import Study, unique
 
 if TYPE_CHECKING:
@@ -43,20 +44,21 @@ def _matrices(
     most = max(
         [5.0, *(float(np.nanmax(np.abs(c))) for c in changes.values() if not np.isnan(c).all())]
     )
-    grid = Grid(names.methods(chosen), ("uncorrected (%)", f"{short(label, 18)} (%)", "change"), (2.3, 2.3),
-                x="group of classes", y="state", left=0.45, below=0.45)  # fmt: skip
+    kinds = ("uncorrected (%)", f"{short(label, 18)} (%)", "change")
+    grid = Grid(names.methods(chosen), kinds, (2.3, 2.3), x="group of classes", y="state",
+                left=0.45, below=0.45)  # fmt: skip
     for method, kind, axes in grid.over(chosen, (0, 1, 2)):
         matrix = changes[method] if kind == 2 else group_matrix(chosen[method][kind])
         heat(axes, matrix, most if kind == 2 else None)
         for axis in (axes.xaxis, axes.yaxis):
             whole_ticks(axis, len(matrix))
     return finish(
-        grid, name, f"Figure 4: accuracy of each group on {names.target(target)}",
-        f"Accuracy (%) on {names.target(target)} of each group of classes (column) in each state "
-        f"(row), S = {states}: uncorrected, with {label}, and the change in points. The "
-        "diagonal is the newest group: where it is much brighter than the rest of its row, new "
-        f"classes are favoured. Blue is gained, red is lost.{seed_note(study)}",
-    )  # fmt: skip
+        grid,
+        name,
+        *words(
+            "figure-4", target=names.target(target), label=label, states=states, seeds=study.seeds
+        ),
+    )
 
 
 def heat(
@@ -72,7 +74,7 @@ def heat(
     axes.tick_params(length=2)
     for side in axes.spines.values():
         side.set_visible(False)
-    if max(rows, columns) > NUMBERED and most is None or max(rows, columns) > 2 * NUMBERED:
+    if (max(rows, columns) > NUMBERED and most is None) or max(rows, columns) > 2 * NUMBERED:
         bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0, 0.04, 1)))
         bar.outline.set_visible(False)
         return
@@ -108,12 +110,15 @@ def states_figure(study: Study) -> Picture | None:
     labels = names.methods(styles)
     handles = [Line2D([], [], color=colour, marker=marker, markersize=3.5, label=label)
                for (colour, marker), label in zip(styles.values(), labels, strict=True)]  # fmt: skip
-    ways = [("--", "uncorrected"), *([("-", short(main.label(), 22))] if main else [])]
+    ways: list[tuple[Any, str]] = [
+        ("--", "uncorrected"),
+        *([("-", short(main.label(), 22))] if main else []),
+    ]
     if main:
         handles += [Line2D([], [], color=GREY, linestyle=s, label=label) for s, label in ways]
     grid = Grid(
         [names.target(t) for t in targets], [f"S = {s}" for s in all_states], (2.8, 1.9),
-        x="state", y="accuracy (%)", legend=[h.get_label() for h in handles],
+        x="state", y="accuracy (%)", legend=[str(h.get_label()) for h in handles],
     )  # fmt: skip
     for target, states, axes in grid.over(targets, all_states):
         for method, (colour, marker) in styles.items():
@@ -129,14 +134,9 @@ def states_figure(study: Study) -> Picture | None:
         whole_ticks(axes.xaxis, states)
         axes.grid()
     grid.legend(handles)
-    seeds = ", mean over seeds" if len(study.seeds) > 1 else ""
-    what = f" before (dashed) and after {main.label()} (solid)" if main else ""
     return finish(
-        grid, "figure-5", "Figure 5: accuracy per state",
-        f"Accuracy on the classes seen so far, state by state{seeds},{what}. One row per target, "
-        "one column per number of states; the wider the gap between the two lines of a colour, "
-        "the more the correction gains.",
-    )  # fmt: skip
+        grid, "figure-5", *words("figure-5", label=main.label() if main else "", seeds=study.seeds)
+    )
 
 
 def transfer_figure(study: Study) -> Picture | None:
@@ -166,12 +166,7 @@ def transfer_figure(study: Study) -> Picture | None:
         axes.set_yticks(range(1, len(rows) + 1), rows)
         axes.set_xticks(range(1, len(columns) + 1), columns, rotation=45, ha="right",
                         rotation_mode="anchor")  # fmt: skip
-    return finish(
-        grid, "transfer-matrix", "Transfer matrix: one reference alone",
-        "Gain in average accuracy (points) on each target (column) when the correction is fitted "
-        "on one reference only (row). Blue is better than the uncorrected model, red is worse; "
-        "hatched pairs were not allowed (shared classes, or the same data) or not run.",
-    )  # fmt: skip
+    return finish(grid, "transfer-matrix", *words("transfer-matrix"))
 
 
 def _hatched(width: int, height: int) -> Any:

@@ -22,6 +22,7 @@ from transil.report.drawing import (
 from transil.report.more_tables import ablation_groups
 from transil.report.names import Line
 from transil.report.palette import GREY, Style, control_styles, correction_styles, method_style
+from transil.report.rendering import words
 from transil.report.study import Study, place_of, unique
 
 # A control may stretch the scale by so much of the range of the transfers, on either side.
@@ -69,14 +70,7 @@ def gains_figure(study: Study) -> Picture | None:
         axes.set_yticks(range(len(targets)), labels)
         axes.tick_params(axis="y", length=0)
     grid.legend(handles)
-    return finish(
-        grid, "gains", "Table 1 as a picture: what is gained",
-        "Gain in average accuracy (points) over the uncorrected model, with 95 % intervals, for "
-        "each target, method and number of states. Each method has a scale of its own. Right of "
-        "the line is better. Crosses are "
-        "controls that need no reference: a transfer is worth its references where its dot lies "
-        "right of theirs. A control far outside is an arrow with its number.",
-    )  # fmt: skip
+    return finish(grid, "gains", *words("gains"))
 
 
 class _Point(NamedTuple):
@@ -201,8 +195,9 @@ def ablation_figure(study: Study) -> Picture | None:
     targets = [t for t in study.targets if any(k[0] == t for k in series)]
     all_states = sorted({k[1] for k in series})
     methods = [m for m in study.methods if any(m in v for v in series.values())]
+    labels = names.methods(methods)
     grid = Grid([names.target(t) for t in targets], [f"S = {s}" for s in all_states], (2.8, 1.9),
-                x="number of references, R", y="gain (points)", legend=names.methods(methods))  # fmt: skip
+                x="number of references, R", y="gain (points)", legend=labels)  # fmt: skip
     most = max(n for panel in series.values() for counts, _, _ in panel.values() for n in counts)
     for target, states, axes in grid.over(targets, all_states):
         found = series.get((target, states), {})
@@ -222,11 +217,6 @@ def ablation_figure(study: Study) -> Picture | None:
         axes.set_xlim(0.6, most + 0.4)
     styles = (method_style(study.methods, method) for method in methods)
     handles = [Line2D([], [], color=colour, marker=marker, markersize=3.6, label=label)
-               for (colour, marker), label in zip(styles, names.methods(methods), strict=True)]  # fmt: skip
+               for (colour, marker), label in zip(styles, labels, strict=True)]  # fmt: skip
     grid.legend(handles)
-    return finish(
-        grid, "table-3-references", "Table 3 as a picture: how many references are needed",
-        "Gain in average accuracy (points) over the uncorrected model with R references, mean and "
-        "standard deviation over random draws of them. A flat line means that one reference "
-        "does as well as many.",
-    )  # fmt: skip
+    return finish(grid, "table-3-references", *words("table-3-references"))

@@ -10,6 +10,7 @@ import numpy as np
 from transil.report import names
 from transil.report.drawing import GROUP, TEXT, Grid, Picture, finish, not_run, whole_ticks
 from transil.report.palette import BLUE, ORANGE, method_style
+from transil.report.rendering import words
 from transil.report.study import Study, grouped, in_order_of, unique
 
 if TYPE_CHECKING:
@@ -64,12 +65,8 @@ def scores_figure(study: Study) -> Picture | None:
     main = study.main
     label = main.label() if main else ""
     return finish(
-        grid, "figure-2", "Figure 2: scores per group of classes",
-        f"Mean score of each group of classes over all test images in the last state (S = {states})"
-        f", before and after {label}; bars are standard deviations. The mean over the groups is "
-        "taken out, since predictions do not depend on a common shift. Groups that stand higher "
-        f"or spread wider are favoured; a fair model's are alike in both.{seed_note(study)}",
-    )  # fmt: skip
+        grid, "figure-2", *words("figure-2", label=label, states=states, seeds=study.seeds)
+    )
 
 
 def draw_scores(
@@ -129,17 +126,16 @@ def pairs_figure(study: Study) -> Picture | None:
     counts = sorted({len(p.references) for p in pairs})
     many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return finish(
-        grid, "figure-3", "Figure 3: what is transferred",
-        f"The pairs of {names.correction(kind[0])} ({kind[1]}) for the last state: factor {ALPHA} "
-        f"(left) and shift β (right) of each group, mean and standard deviation over {many} references. "
-        f"The dotted line is no correction ({ALPHA} = 1, β = 0). Short bars mean that "
-        f"references agree, which is what makes a transfer possible.{seed_note(study)}",
-    )  # fmt: skip
-
-
-def seed_note(study: Study) -> str:
-    """What a caption says where one seed stands for several."""
-    return " The first seed is shown." if len(study.seeds) > 1 else ""
+        grid,
+        "figure-3",
+        *words(
+            "figure-3",
+            correction=names.correction(kind[0]),
+            solver=kind[1],
+            many=many,
+            seeds=study.seeds,
+        ),
+    )
 
 
 def _at(items: list[str], item: str) -> int:

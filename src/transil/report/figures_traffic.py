@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from transil.report import names
 from transil.report.drawing import Grid, Picture, finish, short
 from transil.report.palette import BLUE, GREY, prior_styles
+from transil.report.rendering import words
 from transil.report.study import Study, grouped, unique
 from transil.report.traffic import tail_label, traffic_columns, way_label
 
@@ -53,13 +54,7 @@ def traffic_figure(study: Study) -> Picture | None:
         _one_scale(grid.panels[r : r + len(all_states)])
     grid.legend(handles)
     targets = unique(names.target(a.setting.target) for a in rows)
-    return finish(
-        grid, "traffic", "Traffic: accuracy against skew, one line for each prior",
-        f"Average accuracy (%) on {names.listed(targets)}, where some classes come more often than "
-        "others: raw, with the bank, and with the bank adapted to unlabelled images under each prior. "
-        "One row per method, one column per number of states. A line that falls to the right assumes "
-        "what is not so.",
-    )  # fmt: skip
+    return finish(grid, "traffic", *words("traffic", targets=names.listed(targets)))
 
 
 def _styles(ways: list[tuple[str, str]]) -> dict[tuple[str, str], Look]:

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from transil.report import names
 from transil.report.names import Line
+from transil.report.rendering import notes
 from transil.report.study import Study, Summary, mean_or_none
 from transil.report.tables import Entry, Row, Table, mark, percent
 from transil.report.wanted import Place
@@ -16,21 +17,7 @@ COLUMNS = (
     "gain (points)", "95 % interval", "surely better in", "surely worse in",
     "over the best control (points)", "ahead of it in", "beats the controls",
 )  # fmt: skip
-NOTE = (
-    "Means over targets and numbers of states. The interval is the mean of the settings' "
-    "intervals, which is wider than that of independent settings would be. 'More than chance': the "
-    "setting's own 95 % interval leaves out zero, with every seed. A control corrects without any "
-    "reference, or not at all; the best one is chosen for each setting afterwards, which favours it."
-)
-
-
 FOUR = ("average", "last state", "newest group", "earlier groups")
-FOUR_NOTE = (
-    "Accuracy in %, and points over the uncorrected model: the mean over states 2 to S; the last "
-    "state; the group that is new in a state, and the groups before it, both as a mean over states "
-    "2 to S. The mean over targets, numbers of states and seeds. Where another correction or "
-    "control has a higher average than the first, it has a row of its own."
-)
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,11 @@ class Headline:
         lead = fmean(self.leads)
         if n == 1:
             ahead = f"{abs(lead):.1f} points ahead of the best control."
-            return f"It is {ahead}" if lead > 0 else f"It is not ahead of the best control ({names.signed(lead)})."
+            return (
+                f"It is {ahead}"
+                if lead > 0
+                else f"It is not ahead of the best control ({names.signed(lead)})."
+            )
         where = f"all {n}" if self.ahead == n else f"{self.ahead or 'none'} of {n}"
         return f"Ahead of the best control in {where} settings ({names.signed(lead)} points on average)."
 
@@ -157,7 +148,7 @@ def headline_table(study: Study) -> Table | None:
         return None
     title = f"Headline: what {study.main.label()} gains over the uncorrected model"
     columns = tuple(("", c) for c in COLUMNS)
-    return Table("headline", title, "method", columns, tuple(rows), (NOTE,))
+    return Table("headline", title, "method", columns, tuple(rows), notes("headline_notes"))
 
 
 def summary_table(study: Study) -> Table | None:
@@ -184,13 +175,15 @@ def summary_table(study: Study) -> Table | None:
                 for now, old in zip(found[line], found[raw], strict=True)
             ]
             label = "" if line == raw else f"+ {line.label()}"
-            block.append(Row(names.method(method), label, tuple(entries), line.kind, best=line == best))
+            block.append(
+                Row(names.method(method), label, tuple(entries), line.kind, best=line == best)
+            )
         rows += mark(block, "best")
     if not rows:
         return None
     columns = tuple(("", c) for c in FOUR)
     title = "In short: accuracy before and after"
-    return Table("summary", title, "method", columns, tuple(rows), (FOUR_NOTE,))
+    return Table("summary", title, "method", columns, tuple(rows), notes("summary_notes"))
 
 
 def four(study: Study, places: Sequence[Place], line: Line) -> list[float | None]:
@@ -200,5 +193,5 @@ def four(study: Study, places: Sequence[Place], line: Line) -> list[float | None
     parts = [p for c in cells if (p := study.newest_and_earlier(c)) is not None]
     every = parts if len(parts) == len(cells) else []
     last = [c.accuracy[-1] for c in cells if c.accuracy]
-    return [percent(mean_or_none(values)) for values in (
-        [s.average for s in found if s], last, [p[0] for p in every], [p[1] for p in every])]  # fmt: skip
+    numbers = [s.average for s in found if s], last, [p[0] for p in every], [p[1] for p in every]
+    return [percent(mean_or_none(values)) for values in numbers]

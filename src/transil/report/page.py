@@ -98,7 +98,9 @@ def report_files(
         groups=inline_groups, choices=list(_choices(study)),
         reading=reading.to_html(reading.joined(readings, [r.name for r in study.results])),
     )  # fmt: skip
-    data = {k: v if isinstance(v, bytes) else v.encode("utf-8", "replace") for k, v in files.items()}
+    data = {
+        k: v if isinstance(v, bytes) else v.encode("utf-8", "replace") for k, v in files.items()
+    }
     return Output(Path(folder), PAGE, NAMES, data)
 
 

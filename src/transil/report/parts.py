@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,9 @@ from transil.errors import TransilError
 from transil.report import names
 from transil.report.choices import choice_table
 from transil.report.drawing import Picture, TooLargeError, drawing
-from transil.report.headline import NOTE, headline_table, headlines, summary_table
+from transil.report.headline import headline_table, headlines, summary_table
 from transil.report.more_tables import ablation_table, matrix_table
+from transil.report.rendering import notes
 from transil.report.study import Missing, Study, as_list
 from transil.report.tables import Table, accuracy_table, text_table
 from transil.report.traffic import traffic_table
@@ -34,11 +35,6 @@ MOST_NAMED = 4
 MOST_PANELS = 300
 NOTHING = "There is no corrected model to compare with an uncorrected one."
 HEADS = ("seed", "commit", "device", "seconds", "GPU memory (GB)")
-RUNS_NOTE = (
-    "Seconds are those of a run with the others beside it: several runs may share a GPU, so their "
-    "sum is not the time that has passed. What an interruption lost is not in them. GPU memory is "
-    "the peak of the process, with all runs in it. A dash: not noted."
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,8 @@ class Parts:
         study = self.study
         return {
             "parts": self, "study": study, "what": what(study), "lead": headline_lead(study),
-            "headlines": headlines(study), "note": NOTE, "nothing": NOTHING, "further": FURTHER,
+            "headlines": headlines(study), "note": notes("headline_notes")[0],
+            "nothing": NOTHING, "further": FURTHER,
             "summary": next((t for t in self.tables if t.name == "summary"), None),
             "missing": missing_texts(study), "as_list": as_list,
             "made": [(label, r, runs_table(r))
@@ -150,10 +147,10 @@ def subject(study: Study) -> str:
     """What was studied, as a title; empty where nothing was."""
     if not study.methods:
         return ""
-    parts = []
-    for items, kind in ((names.methods(study.methods), "methods"),
-                        ([names.shorten(names.target(t), 40) for t in study.targets], "targets")):  # fmt: skip
-        parts.append(names.listed(items) if len(items) <= MOST_NAMED else f"{len(items)} {kind}")
+    targets = [names.shorten(names.target(t), 40) for t in study.targets]
+    kinds = {"methods": names.methods(study.methods), "targets": targets}
+    parts = [names.listed(items) if len(items) <= MOST_NAMED else f"{len(items)} {kind}"
+             for kind, items in kinds.items()]  # fmt: skip
     label = f"{names.shorten(study.main.label(), 40)} for " if study.main else ""
     return f"{label}{parts[0]} on {parts[1]}"
 
@@ -219,8 +216,12 @@ def runs_table(results: Results) -> Table | None:
         return None
     texts = [(str(run.get("run", names.MISSING)), *_made(run)) for run in runs]
     if known := [s for run in runs if isinstance(s := run.get("seconds"), (int, float))]:
-        texts.append((f"all, {names.count(len(runs), 'run')}", "", "", "", f"{sum(known):,.0f}", ""))
-    return text_table("runs", "Runs", ("run", *HEADS), texts, (RUNS_NOTE, *_versions(runs)))
+        texts.append(
+            (f"all, {names.count(len(runs), 'run')}", "", "", "", f"{sum(known):,.0f}", "")
+        )
+    return text_table(
+        "runs", "Runs", ("run", *HEADS), texts, notes("runs_notes", versions=_versions(runs))
+    )
 
 
 def _made(run: dict[str, Any]) -> tuple[str, ...]:
@@ -237,7 +238,7 @@ def _made(run: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _versions(runs: list[dict[str, Any]]) -> list[str]:
+def _versions(runs: list[dict[str, Any]]) -> str:
     """The versions of all runs in a sentence; of how many where they differ."""
     found = Counter(
         ", ".join(f"{k} {v}" for k, v in versions.items())
@@ -246,4 +247,4 @@ def _versions(runs: list[dict[str, Any]]) -> list[str]:
     )
     told = [text if len(found) == 1 and n == len(runs) else f"{text} ({names.count(n, 'run')})"
             for text, n in found.items()]  # fmt: skip
-    return [f"Trained with {'; '.join(told)}."] if told else []
+    return "; ".join(told)

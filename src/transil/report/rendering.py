@@ -20,9 +20,10 @@ _TEX = {
     "\N{GREEK SMALL LETTER ALPHA}": r"$\alpha$", "β": r"$\beta$",
 }  # fmt: skip
 # What may stand in a template of LaTeX, where braces mean something else.
-_MARKS = {"block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<",
-          "variable_end_string": ">>", "comment_start_string": "<#", "comment_end_string": "#>"}  # fmt: skip
-
+_MARKS: dict[str, Any] = {
+    "block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<",
+    "variable_end_string": ">>", "comment_start_string": "<#", "comment_end_string": "#>",
+}  # fmt: skip
 # These facts have a place of their own on a page.
 PLACED = ("limits", "differs", "runs", "run_seconds")
 
@@ -41,7 +42,7 @@ def tex(text: str) -> str:
 
 @cache
 def templates(kind: str) -> Environment:
-    """Those whose names end in .html, .md or .tex."""
+    """Those whose names end in .html, .md, .tex or .txt (which is escaped where it is shown)."""
     escape = {"md": md, "tex": tex}.get(kind)
 
     def escaped(value: Any) -> Any:
@@ -49,12 +50,17 @@ def templates(kind: str) -> Environment:
         return value if escape is None or isinstance(value, Markup) else Markup(escape(str(value)))
 
     made = Environment(
-        loader=PackageLoader("transil.report"), autoescape=True, finalize=escaped,
+        loader=PackageLoader("transil.report"), autoescape=kind != "txt", finalize=escaped,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         extensions=["jinja2.ext.do"], **(_MARKS if kind == "tex" else {}),
     )  # fmt: skip
     made.globals["names"] = names
-    made.filters |= {"scalar": scalar, "code": code, "json": to_json, "without_placed": without_placed}
+    made.filters |= {
+        "scalar": scalar,
+        "code": code,
+        "json": to_json,
+        "without_placed": without_placed,
+    }
     made.tests |= {"records": records, "brief": brief}
     return made
 
@@ -67,6 +73,18 @@ def render(name: str, **context: Any) -> str:
 def macro(name: str, part: str) -> Any:
     """One macro of a template."""
     return getattr(templates(name.rsplit(".")[-1]).get_template(name).module, part)
+
+
+def notes(part: str, **context: Any) -> tuple[str, ...]:
+    """What is said beside a table, in plain text."""
+    lines = macro("words.txt", part)(**context).splitlines()
+    return tuple(line for line in lines if line.strip())
+
+
+def words(figure: str, **context: Any) -> tuple[str, str]:
+    """The title and the caption of a figure."""
+    title, *caption = notes(figure.replace("-", "_"), **context)
+    return title, " ".join(caption)
 
 
 def code(text: str) -> Markup:

@@ -111,26 +111,28 @@ class Study:
         # The paper has equal groups: its numbers stand beside such alone.
         self.first_classes: int | None = firsts.pop()
 
-        def merged(part: str, key: Callable[[Any], Any]) -> dict[Any, Any]:
-            return {key(x): x for r in self.results for x in getattr(r, part)}
+        def merged(part: str, key: Callable[[Any], Any]) -> list[Any]:
+            return list({key(x): x for r in self.results for x in getattr(r, part)}.values())
 
-        self._details: dict[Any, Detail] = merged(
-            "details", lambda d: (d.setting, d.name, d.solver, d.transfer)
+        self.details: list[Detail] = merged("details", _key_of_detail)
+        self.cells: list[Cell] = merged("cells", lambda c: (c.setting, line_of(c)))
+        self.pairs: list[Pairs] = merged(
+            "pairs", lambda p: (p.method, p.states, p.seed, p.correction, p.solver)
         )
-        self.details = list(self._details.values())
-        self.cells: list[Cell] = [*merged("cells", lambda c: (c.setting, line_of(c))).values()]
-        self.pairs: list[Pairs] = [*merged(
-            "pairs", lambda p: (p.method, p.states, p.seed, p.correction, p.solver)).values()]  # fmt: skip
-        self.ablations: list[Ablation] = [*merged(
-            "ablations", lambda a: (a.setting, a.correction, a.solver)).values()]  # fmt: skip
-        self.singles: list[Single] = [*merged(
-            "singles", lambda s: (s.setting, s.correction, s.solver, s.reference)).values()]  # fmt: skip
-        self.joints: list[Joint] = [*merged("joints", lambda j: (j.target, j.seed)).values()]
-        self.choices: list[Choice] = [*merged(
-            "choices", lambda c: (c.method, c.states, c.seed, c.correction, c.candidate)).values()]  # fmt: skip
-        self.traffic: list[Adapted] = [*merged(
-            "traffic", lambda a: (a.setting, a.tail, a.draw, a.kind, a.name)).values()]  # fmt: skip
-        self.failures: list[Failure] = [*merged("failures", lambda f: (f.what, f.reason)).values()]
+        self.ablations: list[Ablation] = merged(
+            "ablations", lambda a: (a.setting, a.correction, a.solver)
+        )
+        self.singles: list[Single] = merged(
+            "singles", lambda s: (s.setting, s.correction, s.solver, s.reference)
+        )
+        self.joints: list[Joint] = merged("joints", lambda j: (j.target, j.seed))
+        self.choices: list[Choice] = merged(
+            "choices", lambda c: (c.method, c.states, c.seed, c.correction, c.candidate)
+        )
+        self.traffic: list[Adapted] = merged(
+            "traffic", lambda a: (a.setting, a.tail, a.draw, a.kind, a.name)
+        )
+        self.failures: list[Failure] = merged("failures", lambda f: (f.what, f.reason))
         self._index()
 
     def _index(self) -> None:
@@ -161,6 +163,7 @@ class Study:
             key: Summary(tuple(sorted(group, key=lambda c: c.setting.seed)))
             for key, group in found.items()
         }
+        self._details = {_key_of_detail(d): d for d in self.details}
         self._lines = grouped((place, line) for place, line in self._summaries)
         self._rows = grouped(((p[3], p[1]), line) for p, line in self._summaries)
         self.ablations_of = grouped((a.setting.method, a) for a in self.ablations)
@@ -213,7 +216,7 @@ class Study:
 
     def newest_and_earlier(self, cell: Cell) -> tuple[float, float] | None:
         """Accuracy of a state's newest group and of those before, means over states 2..S."""
-        d = self._details.get((cell.setting, cell.name, cell.solver, cell.transfer))
+        d = self._details.get(_key_of_detail(cell))
         rows = [r for r in (d.group_accuracy[1:] if d else []) if len(r) > 1]
         newest = mean_or_none(row[-1] for row in rows)
         earlier = mean_or_none(mean_or_none(row[:-1]) for row in rows)
@@ -302,6 +305,11 @@ class Study:
     def limits(self) -> list[str]:
         """What the experiments say about their own limits."""
         return unique(str(x) for r in self.results for x in as_list(r.facts.get("limits")))
+
+
+def _key_of_detail(x: Cell | Detail) -> tuple[Any, ...]:
+    """What a cell and its detail have in common."""
+    return (x.setting, x.name, x.solver, x.transfer)
 
 
 def line_of(cell: Cell) -> Line:

@@ -10,6 +10,7 @@ from typing import Any
 
 from transil.report import names, paper
 from transil.report.names import Line
+from transil.report.rendering import notes
 from transil.report.study import Study, Summary, as_list, check_size, deviation
 from transil.report.wanted import Place
 
@@ -203,18 +204,25 @@ def mark(rows: list[Row], how: str) -> list[Row]:
                   if row.kind != "bound" and (value := row.entries[i].value) is not None}  # fmt: skip
         for j, value in values.items():
             if len(values) > 1 and value == max(values.values()):
-                changed[j][i] = replace(changed[j][i], **{how: True})
+                old = changed[j][i]
+                changed[j][i] = replace(old, best=True) if how == "best" else replace(old, top=True)
     return [replace(row, entries=tuple(e)) for row, e in zip(rows, changed, strict=True)]
 
 
 def crowned(block: list[Row]) -> list[Row]:
     """A block with its best row marked, whichever it is; bounds look at more and may not win."""
-    open_to = [row for row in block if row.kind != "bound" and any(e.value is not None for e in row.entries)]
+    open_to = [
+        row
+        for row in block
+        if row.kind != "bound" and any(e.value is not None for e in row.entries)
+    ]
     shared = [i for i in range(len(block[0].entries) if block else 0)
               if all(row.entries[i].value is not None for row in open_to)]  # fmt: skip
     if len(open_to) < 2 or not shared:
         return block
-    best = max(open_to, key=lambda row: round(fmean(row.entries[i].value or 0.0 for i in shared), 1))
+    best = max(
+        open_to, key=lambda row: round(fmean(row.entries[i].value or 0.0 for i in shared), 1)
+    )
     return [replace(row, best=row is best) for row in block]
 
 
@@ -228,42 +236,15 @@ def text_table(
 
 
 def _notes(study: Study, rows: list[Row], fraction: float) -> tuple[str, ...]:
-    own = "own validation" in {row.label.split(" (")[0].split(", ")[-1] for row in rows}
-    notes = [
-        "Average accuracy in %, mean over states 2 to S, on the test images of the classes seen so "
-        "far. Signed numbers are points over the same model uncorrected, with their 95 % interval "
-        "(paired bootstrap over test images) where there is room for it; where there are colours, "
-        "grey says that the interval holds zero.",
-        "Bold: the best of a method in its column; with a star: the best of the column. Bounds "
-        "(in italics) look at what a target may not have and are left out of this: the oracle at "
-        f"test labels{', own validation at images of past classes' if own else ''}. "
-        "A dash stands for what was not run.",
-        *_references(study, fraction),
-    ]
-    if study.first_classes is not None:
-        notes.append(
-            f"The first group has {study.first_classes} classes, the others share the rest equally; "
-            "the paper's groups are all equal, so its numbers are not shown."
-        )
     entries = [e for row in rows for e in row.entries]
-    if any(e.std is not None for e in entries):
-        notes.append(
-            "± is the standard deviation over seeds; an interval is the mean of the seeds' intervals, "
-            "and knows of test images alone."
-        )
-    if any(e.paper is not None for e in entries):
-        notes.append(differences(study))
-    return tuple(notes)
-
-
-def _references(study: Study, fraction: float) -> Iterator[str]:
-    """Which references a target has."""
-    used = {names.target(c.setting.target): ", ".join(c.references) for c in study.cells
-            if c.kind == "transfer" and c.references and c.setting.fraction == fraction}  # fmt: skip
-    if used:
-        told = "; ".join(f"{target} from {those}" for target, those in used.items())
-        share = "" if fraction == 1.0 else ", which have all their training images"
-        yield f"Pairs are transferred to {told}{share}."
+    return notes(
+        "accuracy_notes", whole=fraction == 1.0, first_classes=study.first_classes,
+        own="own validation" in {row.label.split(" (")[0].split(", ")[-1] for row in rows},
+        used={names.target(c.setting.target): ", ".join(c.references) for c in study.cells
+              if c.kind == "transfer" and c.references and c.setting.fraction == fraction},
+        seeds=any(e.std is not None for e in entries),
+        paper=differences(study) if any(e.paper is not None for e in entries) else "",
+    )  # fmt: skip
 
 
 def _few_seeds(study: Study, fraction: float) -> Iterator[str]:
