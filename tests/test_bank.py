@@ -438,3 +438,22 @@ def test_a_bank_is_shown_in_one_line() -> None:
     assert (
         repr(bank) == "Bank(generated adbic newton: 12 classes, 3 groups of 4; mean of generated-0)"
     )
+
+
+def test_of_many_references_each_is_checked_a_few_times_only(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for every other: a bank of 100,000 would take hours to show."""
+    many = replace(
+        bank, references=tuple(replace(bank.references[i % 3], name=f"{i}") for i in range(200))
+    )
+    checked: list[str] = []
+    monkeypatch.setattr(
+        "transil.correction.bank.check_references",
+        lambda references, *_: checked.extend(one.name for one in references),
+    )
+    unsure = many.uncertainty(4)
+    assert unsure is not None
+    assert len(checked) == 200
+    each = np.stack([many.reference(name).pairs[4].vector for name in many._by_name])
+    np.testing.assert_allclose(unsure.vector, each.std(axis=0, ddof=1))

@@ -154,7 +154,7 @@ def test_very_many_references_take_no_time(text: str) -> None:
     """A look at all names for each of them takes 10 seconds at this number."""
     one = Bank.from_json(json.loads(text))
     many = [replace(one.references[0], name=f"reference {i}") for i in range(20_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     bank = replace(one, references=tuple(many))
     assert bank.applied(3).alpha == pytest.approx(one.applied(3).alpha)
     assert len(bank.subset([reference.name for reference in many[::2]]).references) == 10_000
@@ -162,7 +162,7 @@ def test_very_many_references_take_no_time(text: str) -> None:
     with pytest.raises(TransilError, match="reference 11 and 19,988 more") as told:
         transfer(bank, "single", reference="nobody")
     assert len(str(told.value)) < 1000
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4
     with pytest.raises(TransilError, match="two references are called 'reference 7'"):
         replace(one, references=(*many, many[7]))
 
@@ -180,7 +180,7 @@ def test_very_many_states_take_no_time() -> None:
     """BiC has one pair in each, so such a file is small; a square of 0 and 1 for each is not."""
     schedule = Schedule.from_sizes([1] * 3000)
     pairs = {state: Pairs.identity(1) for state in range(2, 3001)}
-    began = time.perf_counter()
+    began = time.process_time()
     bank = Bank(BiC(), schedule, (Reference("x", pairs),))
     assert bank.applied(3000) == Pairs.identity(3000)
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4

@@ -199,7 +199,7 @@ def write_json(path: str | os.PathLike[str], data: Any) -> None:
     try:
         text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
         text.encode()
-    except ValueError as error:  # NaN, infinity, or half of a character
+    except (TypeError, ValueError) as error:  # no plain value, NaN, infinity, half of a character
         raise TransilError(f"cannot write {path}: {error}") from None
     # Lists of plain values on one line each: people read and compare these files.
     text = re.sub(r"\[[^\[\]{}]*\]", lambda m: re.sub(r"\n\s*", " ", m[0]), text)
@@ -302,6 +302,8 @@ def told(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise TransilError(f"{what}: {error.strerror or error}") from error
+    except UnicodeEncodeError:
+        raise TransilError(f"{what}: half of a character cannot be written") from None
     except ValueError as error:
         if "null byte" not in str(error) and "null character" not in str(error):
             raise

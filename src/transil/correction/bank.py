@@ -317,8 +317,9 @@ class Bank(Pretrained):
         return brought_to(self, scores, state)[0]
 
     def alone(self, name: str) -> Bank:
-        """A bank that applies the parameters of one reference."""
-        return replace(self, transfer=Transfer("single", self.reference(name).name))
+        """A bank of one reference."""
+        # Without the others, which would be checked again: of many references all are asked for.
+        return replace(self, references=(self.reference(name),), transfer=Transfer("single", name))
 
     def _history(self, state: int) -> Mapping[int, Parameters]:
         """The transferred parameters of the state, and of those before it where they stay in use."""

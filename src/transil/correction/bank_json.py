@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
-from transil.schedule import Schedule
+from transil.schedule import Schedule, read_state
 from transil.typed import Between, read_record, short
 
 ANY = "any"  # in place of a schedule
@@ -257,7 +256,9 @@ def bank_from_json(data: Any) -> Bank:
         )
     kept = read_record(data, BankFile, "bank")
     transfer = kept.transfer
-    choice = {_state(key, "bank: transfer.choice"): name for key, name in transfer.choice.items()}
+    choice = {
+        read_state(key, "bank: transfer.choice: "): name for key, name in transfer.choice.items()
+    }
     return Bank(
         schedule=kept.schedule,
         references=tuple(_reference(one, kept.schedule.states) for one in kept.references),
@@ -287,7 +288,7 @@ def _reference(given: ReferenceFile, last: int) -> Reference:
             raise TransilError(f"bank: {last} states; one set of parameters is for {MOST_STATES}")
         pairs = dict.fromkeys(range(2, last + 1), given.states[ALL].fitted)
         return Reference(given.name, pairs, source=given.source)
-    states = {_state(key, where): entry for key, entry in given.states.items()}
+    states = {read_state(key, f"{where}: "): entry for key, entry in given.states.items()}
     return Reference(
         given.name,
         pairs={state: entry.fitted for state, entry in states.items()},
@@ -303,14 +304,8 @@ def _parameters(given: Mapping[str, Numbers]) -> Parameters:
 
 def _facts(key: str, given: FactsFile, schedule: Schedule) -> tuple[int, Facts]:
     """What was measured of a state."""
-    state = schedule.check_state(_state(key, "bank: facts"))
+    state = schedule.check_state(read_state(key, "bank: facts: "))
     moments = {name: np.array(getattr(given, name)) for name in Moments.__dataclass_fields__}
     if any(len(vector) != state for vector in moments.values()):
         raise TransilError(f"bank: facts.{key}: expected {state} numbers for each of its groups")
     return state, Facts(schedule, state, given.score_scale, Moments(**moments))
-
-
-def _state(key: str, where: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,7}", key):
-        raise TransilError(f"{where}: '{key[:20]}' is not the number of a state")
-    return int(key)
