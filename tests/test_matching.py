@@ -45,7 +45,8 @@ def test_it_is_the_one_minimum_of_a_convex_function(seed: int, size: float, spre
     known = Spread(spread, spread / 2)
     found = match(scores, prior, group=group, spread=known)
     floor = np.maximum(prior, 1e-3 / 5)
-    problem = _Problem(scores, floor / floor.sum(), known.precision(group) / len(scores))
+    pi = floor / floor.sum()
+    problem = _Problem(scores, pi, known.precision(group) / len(scores), np.log(pi))
     best = problem.value(found.shifts)
     random = np.random.default_rng(seed)
     for _ in range(5):

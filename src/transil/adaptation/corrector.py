@@ -232,7 +232,10 @@ class Corrector:
         elif self.prior_.shares is not self.predicted_ and len(self.predicted_) > 1:
             few = len(scores) < MANY * len(self.predicted_)
             spread = Spread() if few else None
-            found = match(corrected, self.prior_.shares, group=self._group(), spread=spread)
+            centre = situation.telling(self.prior_.shares)
+            found = match(
+                corrected, self.prior_.shares, group=self._group(), spread=spread, centre=centre
+            )
             self.shifts_, self.expected_ = corrected.temperature * found.shifts, found.after
         made = base.shifted(self.shifts_)
         self.columns_ = made if self._places is None else made.taken(backwards(self._places))
