@@ -3,11 +3,12 @@
     python tools/adapt_study.py RUNS... -o results/adaptation [--show] [--page docs/adaptation.md]
 
 RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), or a folder of scores that
-the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds, those of the
-methods in `WIDER_METHODS` the ones of `WIDER` as well: one half of the test images of each class is thinned to it and adapted to, the other is judged, with the
-weights of its classes (`transil.adaptation.trial`). Writes trials.json, and means and the worst
-differences to summary.md, which it prints. It resumes: a row is made again only where scores, the
-banks or the code changed; rows of models that are not named stay. `--show` only sums up what is there; `--page` writes tables between the comments of a page,
+the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds,
+those of `WIDER_METHODS` the ones of `WIDER`, too: one half of the test images of a class is thinned to
+it and adapted to, the other is judged, with the weights of its classes (`transil.adaptation.trial`).
+Writes trials.json, and means and the worst differences to summary.md, which it prints. It resumes: a
+row is made again only where scores, the banks or the code changed; rows of models that are not named
+stay. `--show` only sums up what is there; `--page` writes tables between the comments of a page,
 `<!-- table: NAME -->` and `<!-- end -->`.
 
 A column is [average incremental accuracy of states 2..S, half its 95 % interval, gain over raw, half its
@@ -45,7 +46,7 @@ TRAFFIC = (
     Traffic(newest_times=0.1),
     *(Traffic(ratio, most=300) for ratio in (1, 10)),
 )
-# What else may happen to traffic: fewer or more images, absent classes, duplicates, frequencies that change.
+# What else may happen: fewer or more images, absent classes, duplicates, frequencies that change.
 WIDER = (
     Traffic(10, most=100),
     Traffic(10, most=1000),

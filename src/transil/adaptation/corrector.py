@@ -199,7 +199,7 @@ class Corrector:
             ledger = open_ledger(self.ledger)
         except TransilError as error:
             warnings.warn(
-                f"{error}; nothing is remembered, so class frequencies are not assumed",
+                f"the ledger is not used: {error}; nothing is remembered, so nothing is assumed",
                 AdaptationWarning,
                 stacklevel=4,
             )
@@ -244,8 +244,9 @@ class Corrector:
     def _based(self, scores: FloatArray) -> tuple[Corrected, Columns]:
         """The scores as the bank corrects them, at their own scale."""
         columns = Columns.identity(scores.shape[1])
+        centred = self._bank is None or self._bank.correction.centred
+        check_raw(scores, "scores", "a correction is for raw scores", centred)
         if self._bank is not None:
-            check_raw(scores, "scores", "a bank is for raw scores", self._bank.correction.centred)
             rows = max(LEAST_ROWS, MOST_VALUES // scores.shape[1])
             bank = self._bank.like(scores[:: -(-len(scores) // rows)], self.state_)
             if self.strength is not None:

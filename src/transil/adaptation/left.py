@@ -6,8 +6,8 @@ import numpy as np
 
 from transil.arrays import Float64Array, FloatArray
 
-# Below it there is nothing to recover. In references (tiny-a) plain fine-tuning has 0.08 at the most, all
-# methods that keep something 0.23 or more: the middle on a logarithmic scale (docs/adaptation.md).
+# Below it there is nothing to recover. In references (tiny-a) plain fine-tuning has 0.08 at the most,
+# methods that keep something have 0.23 or more: this is the middle, of logarithms (docs/adaptation.md).
 LEAST_LEFT = 0.13
 
 

@@ -8,7 +8,8 @@ softmax(z + b) over the images is pi. They are the minimum of
 F is convex, since log-sum-exp is: it has one minimum (up to a common shift, which changes no
 prediction). The last term shrinks: few images tell the frequencies roughly. A model without bias would
 be shifted by m = log pi alone, and V says how far from that shifts are, by what models showed
-(`Spread`). Where pi only repeats what is predicted it says nothing, so m is the same for such classes. With it the shifts are the most likely ones if n images tell as much as n draws do.
+(`Spread`). Where pi only repeats what is predicted it tells nothing of a bias, so m is the same for
+such classes. With this term the shifts are the most likely ones if n images tell as much as n draws do.
 
 No label is used, and no image is kept: only c numbers.
 """

@@ -76,9 +76,16 @@ def newest_rows(
             f"newest labels: {int(known.sum())} rows with a label tell too little; at least "
             f"{LEAST_LABELLED} do"
         )
-    places = np.flatnonzero(known)
-    columns = _columns(given, places, schedule, state)
-    newest = np.arange(scores.shape[1]) >= schedule.group_columns(state).start
+    seen, newest_columns = schedule.classes(state), schedule.group_columns(state)
+    filled = np.where(known, given, seen[newest_columns.start])
+    columns = schedule.column_of(filled, state, "newest labels")
+    if len(old := np.flatnonzero(columns < newest_columns.start)):
+        raise TransilError(
+            f"newest labels: class {given[old[0]]} in row {old[0]} is of an old class; give the classes "
+            f"of group {state}, and {UNKNOWN} for all other rows"
+        )
+    columns = columns[known]
+    newest = np.arange(scores.shape[1]) >= newest_columns.start
     if order is not None:
         learned = read_order(order, scores.shape[1])
         columns, newest = learned[columns], newest[backwards(learned)]
@@ -97,25 +104,6 @@ def _labels(labels: Any, rows: int) -> IntArray:
     if found.dtype.kind == "u" and len(found) and int(found.max()) > np.iinfo(np.int64).max:
         raise TransilError("newest labels: a label is larger than any class may be")
     return found.astype(np.int64)
-
-
-def _columns(given: IntArray, places: IntArray, schedule: Schedule, state: int) -> IntArray:
-    """The column, in learning order, of each labelled row; an error for what is not of the newest."""
-    newest = schedule.group_columns(state)
-    classes = schedule.classes(state)
-    column = {int(label): i for i, label in enumerate(classes)}
-    found = np.array([column.get(label, -1) for label in given[places].tolist()])
-    wrong = np.flatnonzero(found < newest.start)
-    if len(wrong):
-        row = int(places[wrong[0]])
-        what = (
-            "of an old class" if found[wrong[0]] >= 0 else f"none of the {len(classes)} seen so far"
-        )
-        raise TransilError(
-            f"newest labels: class {given[row]} in row {row} is {what}; give the classes of group "
-            f"{state}, and {UNKNOWN} for all other rows"
-        )
-    return found
 
 
 def _before(before: Any, columns: int) -> FloatArray | None:
