@@ -22,22 +22,6 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-def tables(text: str, heading: str) -> list[str]:
-    """The rows of the first table below a heading, without spaces that only align them."""
-    below = text.split(heading, 1)[1].split("\n\n", 1)[1].split("\n\n", 1)[0]
-    return ["|".join(cell.strip() for cell in line.split("|")) for line in below.splitlines()]
-
-
-@pytest.mark.parametrize(
-    "heading", ["## Means", "## At worst, points to the better of raw and bank"]
-)
-def test_the_page_has_the_tables_of_the_summary(heading: str) -> None:
-    of_page = {"|".join(cell.strip() for cell in line.split("|")) for line in PAGE.splitlines()}
-    for row in tables((RESULTS / "summary.md").read_text(), heading):
-        if not row.startswith("|-") and not set(row) <= set("|-: "):
-            assert row in of_page
-
-
 def test_the_page_has_the_table_of_the_constants() -> None:
     for name, of in json.loads((RESULTS / "constants.json").read_text()).items():
         cells = [

@@ -229,11 +229,12 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "bank": table(every, (BANK,), "traffic"),
         "bank-method": table(every, (BANK,), "method"),
     }
+    if tuned := {k: v for k, v in every.items() if k[2] == "ft"}:
+        found["ft"] = table(tuned, (), "traffic")
     if wider:
         found["wider"] = table(wider, (), "method", "traffic")
         found["wider-worst"] = table(wider, either, "traffic")
-    ones = {k: v for k, v in every.items() if k[1] == "ones"}
-    if ones:
+    if ones := {k: v for k, v in every.items() if k[1] == "ones"}:
         found["ones"] = table(ones, (), "method", "traffic")
     return found
 
@@ -244,6 +245,7 @@ HEADINGS = {
     "At worst, points to the bank": ("bank", "bank-method"),
     "Fewer images, absent classes, copies, frequencies that change": ("wider", "wider-worst"),
     "Groups of one class": ("ones",),
+    "Plain fine-tuning": ("ft",),
 }
 
 
@@ -263,16 +265,12 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write_page(path: Path, made: Mapping[str, str]) -> None:
-    """Put tables between the comments of a page."""
-
-    def put(found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in made:
-            raise TransilError(f"{path}: no table '{name}'; there are {', '.join(made)}")
-        return f"<!-- table: {name} -->\n\n{made[name]}\n\n<!-- end -->"
-
-    pattern = r"<!-- table: ([\w-]+) -->.*?<!-- end -->"
-    text = re.sub(pattern, put, path.read_text(), flags=re.DOTALL)
+    """Put tables between the comments of a page that have their names; the others stay."""
+    text = path.read_text()
+    for name, told in made.items():
+        place = f"<!-- table: {name} -->"
+        pattern = rf"{place}.*?<!-- end -->"
+        text = re.sub(pattern, f"{place}\n\n{told}\n\n<!-- end -->", text, flags=re.DOTALL)
     with atomic_file(path) as file:
         file.write(text.encode())
 

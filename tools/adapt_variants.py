@@ -1,11 +1,12 @@
 """Try other ways to remember class frequencies, on references.
 
-    python tools/adapt_variants.py RUNS... -o results/adaptation [--sets tiny-a]
+    python tools/adapt_variants.py RUNS... -o results/adaptation [--sets tiny-a] [--page PAGE]
 
 RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD). Each way gives shares of
 classes, which a Corrector is told as if they were known; one half of the test images is adapted to, the
 other judged (`transil.adaptation.traffic`). Writes variants.md, the gain over the bank in points of
-average incremental accuracy, means over models and three draws, and prints it.
+average incremental accuracy, means over models and three draws, and prints it; `--page` puts it into a
+page, too, as `adapt_study.py` does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from adapt_study import SEEDS, opened, pipes, stores_of
+from adapt_study import SEEDS, opened, pipes, stores_of, write_page
 
 from transil import Corrector, ScoreStore, TransilError
 from transil.adaptation.columns import Corrected
@@ -193,6 +194,7 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs")
     parser.add_argument("-o", "--output", type=Path, required=True, help="where variants.md goes")
     parser.add_argument("--sets", default="tiny-a", type=lambda text: text.split(","))
+    parser.add_argument("--page", type=Path, help="a page whose table 'variants' is written, too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     by_traffic: dict[str, list[dict[str, float]]] = defaultdict(list)
@@ -218,6 +220,8 @@ def main() -> int:
         f"incremental accuracy over the bank, states 2 to S, {len(SEEDS)} draws of "
         f"{', '.join(sorted(models))}.\n\n{pipes(lines)}\n"
     )
+    if options.page is not None:
+        write_page(options.page, {"variants": pipes(lines)})
     options.output.mkdir(parents=True, exist_ok=True)
     with atomic_file(options.output / "variants.md") as file:
         file.write(text.encode())

@@ -30,7 +30,7 @@ BLOCK = 1 << 17
 # The optimum is found on this many rows, and then moved to that of all in two passes over them.
 SAMPLE = 4096
 PASSES = 2
-SCALING, STEPS, HALVES = 8, 100, 12
+SCALING, STEPS, HALVES = 30, 100, 12
 TOLERANCE = 1e-7
 # A curve is used again while each step leaves no more than this of the gradient.
 SLOW = 0.5
