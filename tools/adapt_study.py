@@ -211,6 +211,23 @@ def table(settings: Settings, below: Sequence[str], *parts: str) -> str:
     return pipes(lines)
 
 
+def gains(settings: Settings) -> str:
+    """Points over the bank by traffic, means over models with their 95 % intervals."""
+    ways = [way for way in WAYS if way != BANK]
+    by_traffic: dict[str, list[dict[str, float]]] = {}
+    for key, values in sorted(settings.items()):
+        by_traffic.setdefault(key[3], []).append(values)
+    lines = [["traffic", "models", *ways]]
+    for name, some in by_traffic.items():
+        over = 100 * np.array([[values[way] - values[BANK] for way in ways] for values in some])
+        half = (
+            1.96 * over.std(axis=0, ddof=1) / np.sqrt(len(some)) if len(some) > 1 else 0 * over[0]
+        )
+        cells = (f"{m:.1f} ± {h:.1f}" for m, h in zip(over.mean(axis=0), half, strict=True))
+        lines.append([name, str(len(some)), *cells])
+    return pipes(lines)
+
+
 def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """By name: means, and how far below raw and bank a way falls at worst."""
     settings = by_setting(rows)
@@ -224,6 +241,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "means": table(every, (), "traffic"),
         "means-method": table(every, (), "method"),
         "means-set": table(every, (), "set", "traffic"),
+        "gains": gains(every),
         "worst": table(every, either, "traffic"),
         "worst-method": table(every, either, "method"),
         "bank": table(every, (BANK,), "traffic"),
@@ -241,6 +259,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 HEADINGS = {
     "Means": ("means", "means-method", "means-set"),
+    "Points over the bank, with intervals over models": ("gains",),
     "At worst, points to the better of raw and bank": ("worst", "worst-method"),
     "At worst, points to the bank": ("bank", "bank-method"),
     "Fewer images, absent classes, copies, frequencies that change": ("wider", "wider-worst"),

@@ -15,6 +15,7 @@ from transil.arrays import FloatArray, to_numpy
 from transil.correction.columns import OrderLike, backwards, read_order
 from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
+from transil.store_files import whole_labels
 
 LEAST_LABELLED = 16
 UNKNOWN = -1
@@ -69,7 +70,12 @@ def newest_rows(
                 "before: it goes with labels of the newest group (newest_labels=, --newest-labels)"
             )
         return None
-    given = _labels(labels, len(scores))
+    given = to_numpy(labels, "newest labels")
+    if given.shape != scores.shape[:1]:
+        raise TransilError(
+            f"newest labels: {len(scores):,} rows of scores, but labels of shape {given.shape}"
+        )
+    given = whole_labels(given, "newest labels")
     known = given != UNKNOWN
     if known.sum() < LEAST_LABELLED:
         raise TransilError(
@@ -90,20 +96,6 @@ def newest_rows(
         learned = read_order(order, scores.shape[1])
         columns, newest = learned[columns], newest[backwards(learned)]
     return NewestRows(scores[known], columns, ~known, _before(before, scores.shape[1]), newest)
-
-
-def _labels(labels: Any, rows: int) -> IntArray:
-    found = to_numpy(labels, "newest labels")
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise TransilError(
-            "newest labels: expected a list of whole numbers, the class of a row of the newest group "
-            f"or {UNKNOWN}, not {found.dtype} of shape {found.shape}"
-        )
-    if len(found) != rows:
-        raise TransilError(f"newest labels: {len(found):,} labels, but {rows:,} rows of scores")
-    if found.dtype.kind == "u" and len(found) and int(found.max()) > np.iinfo(np.int64).max:
-        raise TransilError("newest labels: a label is larger than any class may be")
-    return found.astype(np.int64)
 
 
 def _before(before: Any, columns: int) -> FloatArray | None:
