@@ -74,11 +74,13 @@ def match(
     group: IntArray | None = None,
     spread: Spread | None = None,
     centre: Float64Array | None = None,
+    images: float | None = None,
 ) -> Matched:
     """The shifts for scores (n, c) and a prior (c,), which is brought to a sum of 1.
 
     `spread` shrinks them, `group` (c,) being the group of each class, from 0; without it they match the
-    prior exactly. `centre` (c,): shares that a model without bias would be shifted by, else the prior.
+    prior exactly. `centre` (c,): shares that a model without bias would be shifted by, else the prior;
+    `images`: as how many different ones the rows count, else all.
     """
     rows = _seen(scores)
     pi = _positive(prior)
@@ -87,7 +89,7 @@ def match(
     if spread is not None:
         if group is None:
             raise TransilError("match: a spread of groups needs the group of each class")
-        weight = spread.precision(group) / len(rows)
+        weight = spread.precision(group) / (images or len(rows))
     few = rows.every(-(-len(rows) // SAMPLE))
     found = _Problem(few[:], pi, weight, middle)
     shifts, steps = _minimum(found)
