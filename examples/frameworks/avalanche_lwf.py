@@ -1,7 +1,7 @@
 """Avalanche's LwF on half of CIFAR-100, recorded; with --bank also corrected in Avalanche's own loop.
 
-    python examples/frameworks/avalanche_lwf.py CIFAR100 a scores/avalanche-a
-    python examples/frameworks/avalanche_lwf.py CIFAR100 b scores/avalanche-b --bank lwf-all-any
+python examples/frameworks/avalanche_lwf.py CIFAR100 a scores/avalanche-a
+python examples/frameworks/avalanche_lwf.py CIFAR100 b scores/avalanche-b --bank lwf-all-any
 """
 
 import common
@@ -44,19 +44,21 @@ def benchmark_of(data):
 def main():
     parser = common.arguments(__doc__)
     parser.add_argument("--bank")
-    parser.add_argument("--alpha", type=float, default=1.0, help="weight of the distillation")
+    parser.add_argument("--alpha", type=float, default=6.0, help="weight of the distillation")
     args = parser.parse_args()
     torch.manual_seed(0)
     benchmark = benchmark_of(common.half(args.data, args.half))
     model = Network()
-    plugin = TransilPlugin(args.scores, method="lwf-all", dataset=f"half-{args.half}", bank=args.bank)
+    plugin = TransilPlugin(
+        args.scores, method="lwf-all", dataset=f"half-{args.half}", bank=args.bank
+    )
     strategy = LwF(
         model=model,
         optimizer=torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9),
         criterion=torch.nn.CrossEntropyLoss(),
         alpha=args.alpha,
         temperature=2.0,
-        train_mb_size=64,
+        train_mb_size=32,
         eval_mb_size=256,
         train_epochs=args.epochs,
         evaluator=EvaluationPlugin(accuracy_metrics(stream=True, experience=True)),

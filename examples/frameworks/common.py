@@ -8,7 +8,7 @@ import torch
 from transil.data import open_images
 from transil.nets.bodies import ConvNet
 
-CLASSES, STATES, EPOCHS = 50, 5, 12
+CLASSES, STATES, EPOCHS = 50, 5, 5
 
 
 def arguments(text):
@@ -20,7 +20,7 @@ def arguments(text):
     return parser
 
 
-def half(data, which, train=200, val=50):
+def half(data, which, train=100, val=25, test=50):
     """{"train", "val", "test": (images (n, 32, 32, 3) uint8, labels 0 to 49)} of every second class."""
     images = open_images(data)
     names = np.random.default_rng(0).permutation(images.classes)[which == "b" :: 2]
@@ -28,11 +28,10 @@ def half(data, which, train=200, val=50):
     for split, source, first, count in [
         ("train", "train", 0, train),
         ("val", "train", train, val),
-        ("test", "test", 0, None),
+        ("test", "test", 0, test),
     ]:
         labels = np.asarray(images.splits[source].labels)
-        stop = None if count is None else first + count
-        rows = [np.flatnonzero(labels == name)[first:stop] for name in names]
+        rows = [np.flatnonzero(labels == name)[first : first + count] for name in names]
         new = np.repeat(np.arange(len(names)), [len(r) for r in rows])
         made[split] = np.asarray(images.splits[source].pixels)[np.concatenate(rows)], new
     return made

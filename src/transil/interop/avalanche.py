@@ -174,7 +174,8 @@ class TransilPlugin(SupervisedPlugin, supports_distributed=False):  # type: igno
                     "give one that is not fitted, it is then fitted in each state"
                 )
             return corrector.layer()  # type: ignore[no-any-return]
-        scores = np.concatenate(list(self._measured(strategy)))
+        with torch.random.fork_rng():  # training goes on as it would without
+            scores = np.concatenate(list(self._measured(strategy)))
         if corrector is not None:
             fitted = Corrector(**{**corrector.get_params(), "schedule": self._schedule})
             return fitted.fit(scores, state=state).layer()  # type: ignore[no-any-return]
