@@ -24,7 +24,7 @@ import torch
 
 from transil import Corrector, Schedule, ScoreStore, TransilError, evaluate, fit
 from transil.errors import DataWarning
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ORDER = [[4, 1, 6], [0, 7], [3, 2, 5]]  # sorted within a group, as the plugin takes them
 SCHEDULE = Schedule.of([sorted(group) for group in ORDER])
