@@ -267,9 +267,8 @@ class Corrector(Pretrained):
     def _abstains(self) -> str | None:
         """Why nothing is done, where nothing is left of old classes and the prior counts on them."""
         asked = CAUTIOUS if self.prior is None else self.prior
-        if not isinstance(asked, str) or asked not in REMEMBER:
-            return None
-        if self.left_ is None or self.left_ >= LEAST_LEFT:
+        counts = isinstance(asked, str) and asked in REMEMBER
+        if not counts or self.left_ is None or self.left_ >= LEAST_LEFT:
             return None
         return (
             f"state {self.state_}: the model keeps nothing of its old classes ({self.left_:.2f} of 1; "
