@@ -31,6 +31,14 @@ def unequal_store(seed: int = 0, **options: Any) -> ScoreStore:
     return biased_scores("50,10,5,1,34", seed=seed, images_per_class=4, **options)
 
 
+def unequal_bank(
+    seeds: tuple[int, ...] = (1, 2, 3), correction: str = "adbic", **settings: Any
+) -> Bank:
+    """A bank of stores like that."""
+    stores = [unequal_store(seed, splits=("val",)) for seed in seeds]
+    return fit(stores, correction=correction, **settings)
+
+
 def random_problem(
     correction: Correction, sizes: list[int], rows: int = 60, seed: int = 0, scale: float = 2.0
 ) -> Problem:

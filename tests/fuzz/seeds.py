@@ -167,6 +167,10 @@ def _adaptation(folder: Path) -> None:
         for state in (1, 2):
             ledger.record(state, store.get("test", state).scores)
         corrector.fit(made.scores).save(folder / "mine.json")
+    weight = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+    save_file({"weight": weight, "bias": weight[:, 0].copy()}, folder / "head.safetensors")
+    np.savez(folder / "head.npz", weight=weight, eta=np.ones(1, np.float32))
+    torch.save({"fc.weight": torch.from_numpy(weight)}, folder / "head.pt")
 
 
 def _parquet(folder: Path, scores: Any, names: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transil.errors import ScoreScaleWarning, TransilError
 
 if TYPE_CHECKING:
-    from transil.correction.bank import Reference
+    from transil.correction.references import Reference
 
 # References whose scores spread so many times as much as others' should not be averaged. Trained
 # alike they differ by up to 1.4 on photographs, and by 2 on the demo's formulas.
