@@ -54,7 +54,9 @@ def test_the_command_writes_them(
     tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
-    page.write_text("\n" + "".join(f"## {heading}\n\n| x |\n| --- |\n\n" for heading in tool.TABLES))
+    page.write_text(
+        "\n" + "".join(f"## {heading}\n\n| x |\n| --- |\n\n" for heading in tool.TABLES)
+    )
     monkeypatch.setattr(sys, "argv", ["any_tables.py", str(RESULTS), str(page)])
     assert tool.main() == 0
     assert tool.summary(tool.read_json(RESULTS / "judged.json")) in page.read_text()
