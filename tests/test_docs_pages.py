@@ -67,9 +67,10 @@ def _commands(text: str) -> Iterator[list[str]]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder, a cache of its own, and registries that forget what is added."""
     from transil.correction.registry import CORRECTIONS
+    from transil.interop.loggers import LOGGERS
     from transil.methods import METHODS
 
-    for registry in (CORRECTIONS, METHODS):
+    for registry in (CORRECTIONS, METHODS, LOGGERS):
         registry.names()  # those of entry points are found before the copy
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     work = tmp_path / "work"
