@@ -32,7 +32,7 @@ from transil.data.sources.folder import FolderSource
 from transil.experiment.plan import make_plan
 from transil.experiment.recipe import load_experiment
 from transil.experiment.running import local_executor, run_experiment
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SCHEDULE = "4,2,2"
 DATA = "formula:strokes?classes=4&train=20&test=4&size=16"
