@@ -18,7 +18,7 @@ from support import probed
 from transil.errors import TransilError
 from transil.experiment.results import Cell, Failure, Results, Setting
 from transil.report import paper, write_report
-from transil.report.headline import headlines
+from transil.report.headline import Headline, headlines, summary_table
 from transil.report.more_tables import ablation_table, matrix_table
 from transil.report.names import Line, interval, signed
 from transil.report.study import Study
@@ -140,6 +140,75 @@ def test_best_of_method_and_column() -> None:
     assert harmed.verdict == "no, nowhere"
 
 
+@pytest.mark.parametrize(
+    ("better", "worse", "leads", "said"),
+    [
+        (1, 0, [1.25], "This is more than chance. It is 1.2 points ahead of the best control."),
+        (0, 1, [], "This loss is more than chance. No control was run."),
+        (
+            0,
+            0,
+            [-1.0],
+            "This may be chance. The best control does as well or better (\N{MINUS SIGN}1.0 points).",
+        ),
+    ],
+)
+def test_the_sentence_of_one_setting(
+    better: int, worse: int, leads: list[float], said: str
+) -> None:
+    found = Headline("lwf", [2.0], 1.0, 3.0, better, worse, leads)
+    assert found.sentence == f"+2.0 points of average accuracy, 95 % interval [+1.0, +3.0]. {said}"
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "said"),
+    [
+        (3, 0, "More than chance in all 3 settings."),
+        (0, 3, "A loss in all 3 settings, more than chance."),
+        (1, 2, "More than chance in 1 of 3 settings, a loss in 2."),
+        (0, 1, "More than chance in none of 3 settings, a loss in 1; the others may be chance."),
+    ],
+)
+def test_the_sentence_of_several(better: int, worse: int, said: str) -> None:
+    found = Headline("lwf", [2.0] * 3, None, None, better, worse, [1.0, -1.0, 3.0])
+    ahead = "Ahead of the best control in 2 of 3 settings (+1.0 points on average)."
+    assert found.sentence == f"+2.0 points of average accuracy. {said} {ahead}"
+
+
+def test_four_numbers_and_the_best_row(small: Results) -> None:
+    """What the newest group pays stands in the headline; the best row is marked whichever it is."""
+    study = Study([small])
+    table = summary_table(study)
+    assert table is not None
+    assert [c for _, c in table.columns] == [
+        "average",
+        "last state",
+        "newest group",
+        "earlier groups",
+    ]
+    raw, better = (row.entries for row in table.rows[:2])
+    of = [c for c in small.cells if (c.setting.method, c.setting.fraction) == ("lwf", 1.0)]
+    plain = [c for c in of if c.kind == "raw"]
+    newest = [fmean(row[-1] or 0 for row in d.group_accuracy[1:]) for d in small.details
+              if d.setting.method == "lwf" and d.name == "raw"]  # fmt: skip
+    assert raw[0].value == pytest.approx(100 * fmean(c.average for c in plain))
+    assert raw[1].value == pytest.approx(100 * fmean(c.accuracy[-1] for c in plain))
+    assert raw[2].value == pytest.approx(100 * fmean(newest))
+    assert better[2].gain == pytest.approx((better[2].value or 0) - (raw[2].value or 0))
+    assert [row.best for row in table.rows[:2]] == [False, True]
+    # Another correction than the main one.
+    lifted = [replace(c, average=c.average + 0.2) if c.name == "shift" else c for c in small.cells]
+    study = Study([replace(small, cells=lifted)])
+    table = summary_table(study)
+    assert table is not None
+    assert [row.name for row in table.rows if row.best] == [
+        "LwF + shift (control)",
+        "LUCIR + shift (control)",
+    ]
+    best = [row.name for row in accuracy_table(study, 1.0).rows if row.best]
+    assert best == ["LwF + shift (control)", "LUCIR + shift (control)"]
+
+
 def test_missing_cells_stay_missing(tmp_path: Path) -> None:
     cells = [cell(Setting("a", "lwf", 5)), cell(Setting("b", "siw", 10), run="runs/b")]
     table = accuracy_table(Study([Results("r", cells)]), 1.0)
@@ -217,8 +286,8 @@ def test_odd_names(tmp_path: Path) -> None:
         assert unescaped.count("{") == unescaped.count("}") or "resizebox" in line or "}}" in line
     markdown = to_markdown(table)
     assert "<script>" not in markdown
-    assert r"\|" in markdown
-    columns = [re.sub(r"\\.", "", x).count("|") for x in markdown.splitlines() if x[:1] == "|"]
+    assert "&#124;" in markdown
+    columns = [x.count("|") for x in markdown.splitlines() if x[:1] == "|"]
     assert len(set(columns)) == 1
     assert next(csv.DictReader(io.StringIO(to_csv(table))))["group"] == ODD
 
@@ -284,7 +353,7 @@ def test_page_says_what_it_should(page: Path) -> None:
     text = page.read_text()
     for piece in (
         '<html lang="en">', 'name="viewport"', "prefers-color-scheme:dark", 'scope="row"',
-        "Images have 32 pixels, the paper&#x27;s 224.", "CUDA out of memory", "epoch 39: loss",
+        "Images have 32 pixels, the paper&#39;s 224.", "CUDA out of memory", "epoch 39: loss",
         "paper 42.2", "here: 32 pixels, 5 references, epochs in a state: LwF 70, LUCIR 160.",
         "Table 2: average accuracy with 50% of the training images", "the last 20 of 40 lines",
         "Figure 3: what is transferred", "targets: [cifar100]", 'role="img" aria-label="Figure 2',
@@ -471,18 +540,35 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 PROBE = """<script>
 var wide=document.documentElement.scrollWidth>innerWidth,
  dark=matchMedia("(prefers-color-scheme:dark)").matches,
- out=[...document.querySelectorAll("figure > div, table, pre")].filter(
-  e=>(e.tagName=="TABLE"?e.parentNode:e).getBoundingClientRect().right>innerWidth).length,
- ink=getComputedStyle(document.querySelector("figure svg text")).fill;
-parent.postMessage([innerWidth,wide,dark,out,ink].join(";"),"*")</script>"""
+ ink=getComputedStyle(document.querySelector("figure svg text")).fill,
+ all=q=>[...document.querySelectorAll(q)], shown=q=>all(q).filter(e=>e.offsetParent).length;
+all("details").forEach(e=>{e.open=true});
+var out=all("figure, figure > div, table, pre").filter(
+  e=>(e.tagName=="TABLE"?e.parentNode:e).getBoundingClientRect().right>innerWidth+1).length,
+ small=all("body *").filter(e=>{
+  if(![...e.childNodes].some(n=>n.nodeType==3&&n.data.trim())||/script|style/i.test(e.tagName))return;
+  var m=e.ownerSVGElement&&e.getScreenCTM(), size=parseFloat(getComputedStyle(e).fontSize);
+  return size*(m?Math.sqrt(Math.abs(m.a*m.d-m.b*m.c)):1)<10.99}).length,
+ asked=performance.getEntriesByType("resource").length;
+var cell=all("#table-1 ~ * td[title]").find(e=>/gain/.test(e.title));
+cell.dispatchEvent(new MouseEvent("mouseover",{bubbles:true}));
+var tip=document.getElementById("tip"),
+ told=!tip.hidden&&/95 % interval .*seed 1: runs/s.test(tip.innerText);
+var box=all("#choose input").find(e=>e.value=="S = 5"),
+ before=[shown("thead th[data-k]"),shown(".panel")];
+box.click();
+var after=[shown("thead th[data-k]"),shown(".panel")], fewer=after[0]<before[0]&&after[1]<before[1]&&
+ !all("thead th[data-k]").some(e=>e.offsetParent&&e.innerText=="S = 5");
+parent.postMessage([innerWidth,wide,dark,out,ink,small,asked,told,fewer].join(";"),"*")</script>"""
 
 
-@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 1280), (True, 390)])
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 1680), (True, 390)])
 def test_in_a_browser(page: Path, tmp_path: Path, dark: bool, width: int) -> None:
+    """Nothing is cut, small or asked for; a cell tells its interval and runs; a choice hides."""
     image = pytest.importorskip("PIL.Image")
     seen = probed(page.read_text(), PROBE, width, dark, tmp_path)
     ink = "rgb(230, 232, 235)" if dark else "rgb(27, 31, 36)"
-    assert seen == [str(width), "false", str(dark).lower(), "0", ink]
+    assert seen == [str(width), "false", str(dark).lower(), "0", ink, "0", "0", "true", "true"]
     shot = tmp_path / "shot.png"
     if shot.is_file():  # some versions either dump or draw
         corner = np.asarray(image.open(shot).convert("L"))[:4, :4].mean()

@@ -13,10 +13,10 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from transil.errors import TransilError
 
@@ -30,6 +30,7 @@ LOCKED_TEMPORARY = ".transil-writing-"
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # What a text file (JSON, YAML, a list of images) may hold at most, so that a wrong one costs no memory.
 MOST_BYTES = 256 << 20
+Made = TypeVar("Made")
 
 
 @contextmanager
@@ -215,6 +216,15 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise TransilError(f"{path}: not a JSON file ({error})") from None
+
+
+def read_json_as(path: str | os.PathLike[str], read: Callable[[Any], Made]) -> Made:
+    """What is read from a JSON file; anything wrong in it is told with its name."""
+    data = read_json(path)
+    try:
+        return read(data)
+    except TransilError as error:
+        raise TransilError(f"{path}: {error}") from None
 
 
 @contextmanager

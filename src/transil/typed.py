@@ -333,7 +333,10 @@ def _dataclass(cls: Any, settings: bool) -> Read:
     def unknown(key: str) -> FormError:
         def say(at: str) -> str:
             head = at.removesuffix(key)
-            return f"unknown key '{at}'; {nearest(at, [head + name for name in names])}"
+            groups = [n for n in names if is_dataclass(hints[names[n]])]
+            within = [f"{n}.{key}" for n in groups if hasattr(hints[names[n]], key)]
+            known = within or names
+            return f"unknown key '{at}'; {nearest(at, [head + name for name in known])}"
 
         return FormError(say, key)
 

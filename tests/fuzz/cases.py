@@ -277,6 +277,27 @@ BANKS = (
         "new.npy",
         2,
     ),
+    *(
+        Target(
+            f"export {what} --head head.{kind} -o new.{out}",
+            f"head.{kind}",
+            ways,
+            needs,
+            f"new.{out}",
+        )
+        for what, kind, out, ways, needs in (
+            ("mine.json", "safetensors", "onnx", "safetensors bytes place", "mine.json"),
+            ("mine.json --key fc", "pt", "pt", "torch bytes", "mine.json"),
+            ("bank.json --state 3", "npz", "safetensors", "npz bytes", "bank.json"),
+        )
+    ),
+    Target(
+        "export mine.json --head head.safetensors -o new.pt2",
+        "mine.json",
+        "json text",
+        "head.safetensors",
+        "new.pt2",
+    ),
 )
 
 ANY = (
@@ -517,6 +538,7 @@ EXPERIMENTS = (
         "new",
         3,
     ),
+    Target("run schedules.yaml -o new --plan", "schedules.yaml", "yaml yaml text", "", "new", 3),
     Target(STUDY, "experiment.yaml", "yaml", "done", "done"),
     Target(STUDY, "done/runs/*/run.json", "json json text place beside", "experiment.yaml", "done"),
     Target(STUDY, "done/runs/*/label-map.json", "json place", "experiment.yaml", "done"),

@@ -14,9 +14,9 @@ from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.learner import Learner
 from transil.engine.run_folder import TIMES, RunFolder
-from transil.engine.tensorboard import Board
 from transil.engine.workers import Workers
 from transil.errors import TransilError
+from transil.interop.loggers import Loggers
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Session:
     """One start of a run: what it logs, when it saves, what it tells."""
 
     def __init__(
-        self, run: RunFolder, workers: Workers, board: Board, epochs: int, tell: Tell | None
+        self, run: RunFolder, workers: Workers, loggers: Loggers, epochs: int, tell: Tell | None
     ) -> None:
-        self.run, self.workers, self.board, self.tell = run, workers, board, tell
+        self.run, self.workers, self.loggers, self.tell = run, workers, loggers, tell
         self.epochs = epochs
         self.images = 0
         self.started = self.saved = time.monotonic()
@@ -120,7 +120,7 @@ class Session:
         }
         if self.workers.main:
             self.run.log(line)
-            self.board.add(line, self.before + reading.epoch)
+            self.loggers.log(line, self.before + reading.epoch)
         self.images += count
         self.state_images += count
         self.loss = loss

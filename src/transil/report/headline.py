@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from transil.report import names
+from transil.report.names import Line
+from transil.report.rendering import notes
 from transil.report.study import Study, Summary, mean_or_none
-from transil.report.tables import Entry, Row, Table, percent
+from transil.report.tables import Entry, Row, Table, mark, percent
 from transil.report.wanted import Place
 
 COLUMNS = (
     "gain (points)", "95 % interval", "surely better in", "surely worse in",
     "over the best control (points)", "ahead of it in", "beats the controls",
 )  # fmt: skip
-NOTE = (
-    "Means over targets and numbers of states. The interval is the mean of the settings' "
-    "intervals, which is wider than that of independent settings would be. 'Surely': the "
-    "setting's own 95 % interval leaves out zero, with every seed. A control corrects without any "
-    "reference, or not at all; the best one is chosen for each setting afterwards, which favours it."
-)
+FOUR = ("average", "last state", "newest group", "earlier groups")
 
 
 @dataclass(frozen=True)
@@ -48,21 +46,22 @@ class Headline:
             return "yes, everywhere"
         if self.ahead == 0:
             return "no, nowhere"
-        return "yes, on average" if fmean(self.leads) > 0 else "no, not on average"
+        return "yes, on average" if self.lead > 0 else "no, not on average"
+
+    @property
+    def gain(self) -> float:
+        """The mean over settings."""
+        return fmean(self.gains)
+
+    @property
+    def lead(self) -> float:
+        """The mean over settings; 0 without a control."""
+        return fmean(self.leads or [0.0])
 
     @property
     def sentence(self) -> str:
         """All of it for people who read."""
-        n = len(self.gains)
-        text = f"{names.signed(fmean(self.gains))} points on average"
-        if self.low is not None and self.high is not None:
-            text += f", 95 % interval {names.interval(self.low, self.high)}"
-        text += f"; surely better in {self.better} of {names.count(n, 'setting')}"
-        text += f", surely worse in {self.worse}. Beats the controls: {self.verdict}"
-        if not self.leads:
-            return f"{text}."
-        return (f"{text} (ahead of the best one in {self.ahead} of {len(self.leads)}; "
-                f"{names.signed(fmean(self.leads))} points against it on average).")  # fmt: skip
+        return notes("sentence", h=self)[0]
 
 
 def headlines(study: Study) -> list[Headline]:
@@ -112,22 +111,68 @@ def headline_table(study: Study) -> Table | None:
         n, m = len(h.gains), len(h.leads)
         known = h.low is not None and h.high is not None
         texts = (
-            names.signed(fmean(h.gains)),
+            names.signed(h.gain),
             names.interval(h.low or 0.0, h.high or 0.0) if known else names.MISSING,
             f"{h.better} of {n}",
             f"{h.worse} of {n}",
-            names.signed(fmean(h.leads)) if m else names.MISSING,
+            names.signed(h.lead) if m else names.MISSING,
             f"{h.ahead} of {m}" if m else names.MISSING,
             h.verdict,
         )
         entries = [Entry(text=t) for t in texts]
         # Numbers for programs, beside the words for people.
-        entries[0] = replace(entries[0], value=fmean(h.gains), low=h.low, high=h.high)
+        entries[0] = replace(entries[0], value=h.gain, low=h.low, high=h.high)
         if m:
-            entries[4] = replace(entries[4], value=fmean(h.leads))
+            entries[4] = replace(entries[4], value=h.lead)
         rows.append(Row(names.method(h.method), "", tuple(entries)))
     if not rows or study.main is None:
         return None
     title = f"Headline: what {study.main.label()} gains over the uncorrected model"
     columns = tuple(("", c) for c in COLUMNS)
-    return Table("headline", title, "method", columns, tuple(rows), (NOTE,))
+    return Table("headline", title, "method", columns, tuple(rows), notes("headline_notes"))
+
+
+def summary_table(study: Study) -> Table | None:
+    """Four accuracies of each method: uncorrected, the main correction, and the best one if another."""
+    main, rows = study.main, []
+    if main is None:
+        return None
+    for method in study.methods:
+        fraction = study.fractions[0]
+        places = [(t, method, s, fraction) for t, s in study.columns(fraction)]
+        places = [p for p in places if study.raw(p) and study.get(p, main)]
+        lines = [x for x in study.lines(fraction) if x.kind != "bound"
+                 and places and all(study.get(p, x) for p in places)]  # fmt: skip
+        found = {line: four(study, places, line) for line in lines}
+        raw = next((x for x in lines if x.kind == "raw"), None)
+        if raw is None:
+            continue
+        # Equal as printed is equal: then the first is taken.
+        best = max(dict.fromkeys((raw, main, *lines)), key=lambda x: round(found[x][0] or 0.0, 1))
+        block = []
+        for line in dict.fromkeys((raw, main, best)):
+            entries = [
+                Entry(now, gain=None if line == raw or now is None or old is None else now - old)
+                for now, old in zip(found[line], found[raw], strict=True)
+            ]
+            label = "" if line == raw else f"+ {line.label()}"
+            block.append(
+                Row(names.method(method), label, tuple(entries), line.kind, best=line == best)
+            )
+        rows += mark(block, "best")
+    if not rows:
+        return None
+    columns = tuple(("", c) for c in FOUR)
+    title = "In short: accuracy before and after"
+    return Table("summary", title, "method", columns, tuple(rows), notes("summary_notes"))
+
+
+def four(study: Study, places: Sequence[Place], line: Line) -> list[float | None]:
+    """Average, last state, newest and earlier groups (%) of a line, mean over places and seeds."""
+    found = [study.get(place, line) for place in places]
+    cells = [cell for summary in found if summary for cell in summary.cells]
+    parts = [p for c in cells if (p := study.newest_and_earlier(c)) is not None]
+    every = parts if len(parts) == len(cells) else []
+    last = [c.accuracy[-1] for c in cells if c.accuracy]
+    numbers = [s.average for s in found if s], last, [p[0] for p in every], [p[1] for p in every]
+    return [percent(mean_or_none(values)) for values in numbers]
