@@ -17,6 +17,7 @@ from transil import ScoreStore, load_bank, plugins, transfer
 from transil.cli.app import run
 from transil.data import open_images
 from transil.engine import RunFolder, load_model, train
+from transil.errors import DataWarning, TransilError
 from transil.experiment.plan import Plan, make_plan
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Results
@@ -88,13 +89,30 @@ def test_an_earlier_model_gives_the_scores_that_were_written() -> None:
 
 
 def test_an_interrupted_run_goes_on(earlier: Path, tmp_path: Path) -> None:
-    config = made_by().interrupted()
-    resumed = train(config, earlier / "interrupted")
+    with pytest.warns(DataWarning, match=r"ft-tiny: engine\.fuse=true: those kernels are gone"):
+        config = made_by().interrupted()
+    with pytest.warns(DataWarning, match=r"run\.json: engine\.fuse=true"):
+        resumed = train(config, earlier / "interrupted")
     whole = train(config, tmp_path / "whole")
     for method in ("ft", "ft+", "siw"):
         stores = [ScoreStore.open(run.scores_path(method)) for run in (resumed, whole)]
         first, second = (store.get("test", 2).scores for store in stores)
         assert first == pytest.approx(second, abs=1e-4)
+
+
+def test_settings_with_kernels_that_are_gone_are_read(tmp_path: Path) -> None:
+    text = (HERE / "recipe.yaml").read_text()
+    for part in ("engine: {fuse: %s}", "per_method: {lwf: {engine: {fuse: %s}}}"):
+        path = tmp_path / "mine.yaml"
+        path.write_text(f"{text}{part % 'false'}\n")
+        assert load_experiment(str(path)).methods == ("lwf",)
+        path.write_text(f"{text}{part % 'true'}\n")
+        with pytest.warns(DataWarning, match=r"mine\.yaml: engine\.fuse=true") as told:
+            load_experiment(str(path))
+        assert len(told) == 1
+        path.write_text(f"{text}{part % 'maybe'}\n")
+        with pytest.raises(TransilError, match="no setting|unknown"):
+            load_experiment(str(path))
 
 
 def test_converted_images_open() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +13,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transil import evaluate, kernels
+from transil import evaluate
 from transil.data import ClassStream, Images, ImageSplit, Statistics
 from transil.data.augment import AsStored, PadCropFlip
 from transil.data.feed import Feed
 from transil.engine import RunConfig, load_recipe, recipe_names, resolve, train
 from transil.engine.config import TrainConfig
-from transil.engine.halves import Halves
 from transil.engine.rates import base_rate, drop_epochs, learning_rate, plateau_drops
 from transil.engine.recipes import default_recipe
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS
-from transil.nets import build_net
 from transil.settings import flatten, read_overrides
 from transil.yaml_files import read_yaml
 
@@ -416,75 +412,3 @@ def test_plateau_on_the_last_batch_is_another_rule(tmp_path: Path) -> None:
         assert rates[rule][0] == 0.05
         assert min(rates[rule]) < 0.05
     assert rates["epoch"] != rates["last-batch"]
-
-
-# -- kernels of our own ------------------------------------------------------------------------
-
-
-def test_without_triton_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "find_spec", lambda _: None)
-    assert not kernels.available.__wrapped__(torch.device("cpu"))
-
-
-def test_a_triton_that_does_not_work_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(device: torch.device) -> None:
-        raise RuntimeError("Failed to find C compiler.\nPlease specify one")
-
-    monkeypatch.setattr(kernels, "find_spec", lambda _: "found")
-    monkeypatch.setattr(kernels, "_try", fail)
-    with pytest.warns(RuntimeWarning, match="slower without its kernels: Failed to find C"):
-        assert not kernels.available.__wrapped__(torch.device("cpu"))
-
-
-def small_net() -> Any:
-    return build_net("resnet32", "linear", 4)
-
-
-@pytest.fixture
-def _own_convolutions() -> Iterator[None]:
-    """oneDNN's in bfloat16 end in an illegal instruction on some virtual machines with AMX."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of GPUs that are not there
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield
-
-
-@pytest.mark.usefixtures("_own_convolutions")
-def test_halves_say_what_autocast_says() -> None:
-    net = small_net()
-    halves = Halves(net, torch.bfloat16)
-    images = torch.randn(8, 3, 8, 8)
-    results = []
-    for forward in (net, halves):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            out = forward(images)
-        out.scores.square().sum().backward()
-        results.append(out.scores.detach())
-    torch.testing.assert_close(results[0], results[1])
-    for name, weight in halves.weights.items():
-        gradient: Any = halves.copies[name].grad
-        torch.testing.assert_close(gradient.float(), weight.grad)
-
-
-@pytest.mark.usefixtures("_own_convolutions")
-def test_halves_leave_frozen_weights_alone() -> None:
-    net = small_net()
-    halves = Halves(net, torch.bfloat16)
-    net.body.stages[0].conv1.weight.requires_grad_(False)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        halves(torch.randn(8, 3, 8, 8)).scores.square().sum().backward()  # type: ignore[no-untyped-call]
-    without = [name for name, copy in halves.copies.items() if copy.grad is None]
-    assert without == ["body.stages.0.conv1.weight"]
-
-
-def test_halves_know_when_others_change_a_weight() -> None:
-    net = small_net()
-    halves = Halves(net, torch.bfloat16)
-    before = halves.versions()
-    with torch.no_grad():
-        net.head.weight.zero_()  # has no copy
-        assert halves.versions() == before
-        net.body.stages[1].conv2.weight.zero_()
-    assert halves.versions() != before
-    halves.refresh()
-    assert not halves.copies["body.stages.1.conv2.weight"].any()

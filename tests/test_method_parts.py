@@ -74,7 +74,7 @@ def test_a_penalty_holds_weights(images: Images) -> None:
             expected = strength * float(weight.detach().square().sum())
             one.feed.begin(1)
             one.feed.refill()
-            one._step()[0]()
+            one._step()()
             share = float(one._sums[0]) / one.feed.batch_size
             found.append((share - expected, float(weight.detach().norm())))
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-4)  # the price is part of the loss

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from transil.data.augment import Normalise, PadCropFlip, Transform
+from transil.data.augment import Normalise, Transform
 from transil.data.device import copy_pixels, default_budget, read_ahead
 from transil.data.statistics import Statistics
 from transil.data.stream import Subset
@@ -25,7 +25,6 @@ class Feed:
     - `capacity`: the most images a state has; `size`: their width and height as stored;
     - `share`: (rank, world): this process takes its share of the rows of each global batch;
     - `budget`: bytes of images kept on the device; with more they are streamed from the map;
-    - `fused`: on a GPU with Triton, images of this type, by one kernel if there is one for `transform`.
 
     A batch always has `batch_size` rows, or as many as the largest state has; the last of an epoch
     is filled up with the first images of the epoch, which count nothing (`weight` 0).
@@ -43,7 +42,6 @@ class Feed:
         device: torch.device,
         share: tuple[int, int] = (0, 1),
         budget: int | None = None,
-        fused: torch.dtype | None = None,
     ) -> None:
         self.transform, self.seed, self.device = transform, seed, device
         self.rank, world = share
@@ -54,8 +52,6 @@ class Feed:
         most = -(-capacity // batch_size)
         limit = default_budget(device) if budget is None else budget
         self.resident = capacity * size * size * 3 <= limit
-        crops = type(transform) is PadCropFlip and self.resident
-        self.fused = fused if crops else None
         rows = capacity if self.resident else self.local
         self._pixels = torch.zeros((rows, size, size, 3), dtype=torch.uint8, device=device)
         self._labels = torch.zeros(capacity, dtype=torch.int64, device=device)
@@ -117,8 +113,6 @@ class Feed:
 
         The sum of share times loss over the global batch is the mean loss of its images.
         """
-        if self.fused is not None:
-            return self._take_fused(self.fused)
         rows = self._index.index_select(0, self._counter)[0]
         plan = {
             name: values.index_select(0, self._counter)[0] for name, values in self._plan.items()
@@ -131,19 +125,6 @@ class Feed:
         images = self.normalise(self.transform.apply(pixels, plan))
         self._counter += 1
         return images, self._labels.index_select(0, rows), share
-
-    def _take_fused(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same by one kernel."""
-        from transil.kernels.crop import crop
-
-        assert isinstance(self.transform, PadCropFlip)
-        colours = self.normalise.scale, self.normalise.shift
-        made = crop(
-            self._pixels, self._labels, self._counter, self._index, self._share, self._plan,
-            self.transform.pad, colours, dtype,
-        )  # fmt: skip
-        self._counter += 1
-        return made
 
     def rewind(self) -> None:
         """Put the counter back to the batch that the epoch was begun at."""

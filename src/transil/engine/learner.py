@@ -10,20 +10,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from transil import kernels
 from transil.data.device import DeviceImages
 from transil.data.feed import Feed
 from transil.data.stream import ClassStream, State, Subset
 from transil.engine.config import RunConfig, TrainConfig
-from transil.engine.halves import Halves
 from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
-from transil.methods.base import Context, Method, seen_scores
+from transil.methods.base import Context, seen_scores
 from transil.methods.registry import family_of, get_method
 from transil.nets.net import Net, Outputs, build_net
-from transil.nets.norms import fuse
 
 # Images scored together: at most so many, and at most so many pixels.
 SCORE_BATCH, SCORE_PIXELS = 512, 512 * 112 * 112
@@ -60,21 +57,10 @@ class Learner:
         self.forward: Callable[..., Outputs] = workers.wrap(self.net)
         self.taught_by: Callable[..., Outputs] | None = self.teacher
         engine = config.engine
-        alone_on_gpu = self.device.type == "cuda" and workers.alone
-        self.graph = engine.graph and alone_on_gpu
+        self.graph = engine.graph and self.device.type == "cuda" and workers.alone
         if engine.compile:
             self.forward = torch.compile(self.forward, dynamic=False)
             self.taught_by = torch.compile(self.teacher, dynamic=False) if self.teacher else None
-        wanted = engine.fuse and alone_on_gpu and not engine.compile
-        fused = wanted and kernels.available(self.device)
-        if fused:
-            fuse(self.net)
-            if self.teacher is not None:
-                fuse(self.teacher)
-            # A penalty needs gradients of the weights themselves.
-            usual = type(self.method).penalty is Method.penalty
-            if self.precision != torch.float32 and self.net.body.halves and usual:
-                self.forward = Halves(self.net, self.precision)
         self.context = Context(stream.schedule, self.device, self.method.name)
         counts = stream.counts()["train"]
         size = stream.image_size
@@ -90,13 +76,12 @@ class Learner:
             device=self.device,
             share=(workers.rank, workers.world),
             budget=self.budget,
-            fused=self.precision if fused else None,
         )
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.optimiser = self._optimiser(config.train)
         self._sums = torch.zeros(3, device=self.device)  # of an epoch, see `Step`
         # For which kind of step: with a teacher, and which weights learn.
-        self._made: tuple[tuple[bool, tuple[bool, ...]], Step, Callable[[], None]] | None = None
+        self._made: tuple[tuple[bool, tuple[bool, ...]], Callable[[], None]] | None = None
 
     # -- a state ------------------------------------------------------------------------------
 
@@ -146,15 +131,13 @@ class Learner:
 
         Pauses every few steps, and says how many batches of the epoch are launched.
         """
-        step, run = self._step()
+        step = self._step()
         self.rate.fill_(rate)
         if not start:
             self._sums.zero_()
-        if step.halves is not None:
-            step.halves.refresh()
         for number in range(start + 1, len(self.feed) + 1):
             self.feed.refill()
-            run()
+            step()
             if number % PAUSE == 0 or number == len(self.feed):
                 yield number
 
@@ -256,7 +239,7 @@ class Learner:
 
     # -- details ------------------------------------------------------------------------------
 
-    def _step(self) -> tuple[Step, Callable[[], None]]:
+    def _step(self) -> Callable[[], None]:
         """The step of this state, captured where that is wanted.
 
         It is made anew where there is a teacher for the first time, or other weights learn.
@@ -281,8 +264,8 @@ class Learner:
                 precision=self.precision,
                 world=self.workers.world,
             )
-            self._made = (taught, learning), step, Captured(step) if self.graph else step
-        return self._made[1:]
+            self._made = (taught, learning), Captured(step) if self.graph else step
+        return self._made[1]
 
     def _frozen_copy(self) -> Net:
         """A network of the same shape that never learns."""
