@@ -137,7 +137,7 @@ def test_every_method_has_the_three_recipes() -> None:
     ],
 )
 def test_the_papers_hyper_parameters(recipe: str, key: str, value: Any) -> None:
-    """Of its Sec. 5 and supplement, as spec.md 1 and 3 give them."""
+    """Of its Sec. 5 and supplement."""
     assert flatten(resolve(recipe=recipe).to_dict())[key] == value
 
 
