@@ -88,7 +88,7 @@ def endless(one: Learner, counter: list[int]) -> Generator[torch.device | None, 
     """Epochs without end, after the device (as a `Lane` wants it); counts images of finished ones."""
     yield one.device
     for number in itertools.count(1):
-        one.feed.begin(number)
+        one.draw(number)
         for _ in one.epoch(0.01):
             yield None
         counter[0] += len(one.state.train)
@@ -242,7 +242,7 @@ def profile(method: str, steps: int = 3) -> None:
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         one = learner(method)
-        one.feed.begin(1)
+        one.draw(1)
         run = one._step()
         run()
         torch.cuda.synchronize()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from transil import evaluate
 from transil.data import ClassStream, Images, ImageSplit, Statistics
 from transil.data.augment import AsStored, PadCropFlip
-from transil.data.feed import Feed
+from transil.data.device import DeviceImages, useful_batch
 from transil.engine import RunConfig, load_recipe, recipe_names, resolve, train
 from transil.engine.config import TrainConfig
 from transil.engine.rates import base_rate, drop_epochs, learning_rate, plateau_drops
@@ -247,18 +247,15 @@ def numbered(count: int, size: int = 6) -> ClassStream:
     return ClassStream(images, 2, order="label")
 
 
-def feed_of(stream: ClassStream, state: int = 1, **options: Any) -> Feed:
-    settings = {"batch_size": 8, "seed": 0, "device": torch.device("cpu"), **options}
-    feed = Feed(30, 6, options.pop("transform", AsStored()), PLAIN,
-                **{k: v for k, v in settings.items() if k != "transform"})  # fmt: skip
-    feed.load(stream.enter(state).train, state)
-    return feed
+def feed_of(stream: ClassStream, **options: Any) -> DeviceImages:
+    settings: dict[str, Any] = {"batch_size": 8, "capacity": 30, **options}
+    return DeviceImages(stream.enter(1).train, PLAIN, **settings)
 
 
 def drain(
-    feed: Feed, epoch: int = 1, start: int = 0
+    feed: DeviceImages, epoch: int = 1, start: int = 0
 ) -> list[tuple[list[int], list[int], list[float]]]:
-    feed.begin(epoch, start)
+    feed.begin(AsStored(), (1, epoch), start)
     batches = []
     for _ in range(start, len(feed)):
         feed.refill()
@@ -293,7 +290,8 @@ def test_two_processes_share_every_batch() -> None:
 
 @pytest.mark.parametrize(("world", "rows"), [(1, 30), (4, 32)])
 def test_a_batch_is_no_larger_than_the_largest_state(world: int, rows: int) -> None:
-    feeds = [feed_of(numbered(40), batch_size=4096, share=(rank, world)) for rank in range(world)]
+    size = useful_batch(4096, 30, world)
+    feeds = [feed_of(numbered(40), batch_size=size, share=(rank, world)) for rank in range(world)]
     batches = [drain(feed) for feed in feeds]
     assert all(len(part) == 1 for part in batches)
     assert sum(len(part[0][0]) for part in batches) == rows  # room for 30, in equal shares
@@ -315,14 +313,14 @@ def test_a_feed_does_not_outlive_its_state() -> None:
     feed = feed_of(stream)
     stream.enter(2)
     with pytest.raises(LeakError):
-        feed.begin(1)
+        feed.begin(AsStored(), (1, 1))
 
 
 def test_augmentation_is_part_of_the_draw() -> None:
-    feeds = [feed_of(numbered(40), transform=PadCropFlip(2), seed=seed) for seed in (0, 0, 1)]
+    feeds = [feed_of(numbered(40), seed=seed) for seed in (0, 0, 1)]
     images = []
     for feed in feeds:
-        feed.begin(1)
+        feed.begin(PadCropFlip(2), (1, 1))
         images.append(feed.take()[0])
     assert torch.equal(images[0], images[1])
     assert not torch.equal(images[0], images[2])

@@ -72,10 +72,10 @@ def test_a_penalty_holds_weights(images: Images) -> None:
             one.begin(stream.enter(1))
             weight = next(iter(one.net.body.parameters()))
             expected = strength * float(weight.detach().square().sum())
-            one.feed.begin(1)
+            one.draw(1)
             one.feed.refill()
             one._step()()
-            share = float(one._sums[0]) / one.feed.batch_size
+            share = float(one._sums[0]) / one.batch_size
             found.append((share - expected, float(weight.detach().norm())))
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-4)  # the price is part of the loss
     assert found[1][1] < 0.95 * found[0][1]

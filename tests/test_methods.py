@@ -63,7 +63,7 @@ def learner(method: str, images: Images, **over: Any) -> tuple[Learner, ClassStr
 def run_state(one: Learner, stream: ClassStream, number: int, epochs: int = 1) -> None:
     one.begin(stream.enter(number))
     for epoch in range(1, epochs + 1):
-        one.feed.begin(epoch)
+        one.draw(epoch)
         for _ in one.epoch(0.05):
             pass
     one.end()

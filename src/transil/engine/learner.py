@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from transil.data.device import DeviceImages
-from transil.data.feed import Feed
+from transil.data.device import DeviceImages, useful_batch
 from transil.data.stream import ClassStream, State, Subset
 from transil.engine.config import RunConfig, TrainConfig
 from transil.engine.step import Captured, Step, give_back_memory
@@ -62,21 +61,12 @@ class Learner:
             self.forward = torch.compile(self.forward, dynamic=False)
             self.taught_by = torch.compile(self.teacher, dynamic=False) if self.teacher else None
         self.context = Context(stream.schedule, self.device, self.method.name)
-        counts = stream.counts()["train"]
-        size = stream.image_size
+        self.most = max(stream.counts()["train"])  # images of a state
+        self.batch_size = useful_batch(config.train.batch_size, self.most, workers.world)
         gigabytes = engine.image_gigabytes
         self.budget = None if gigabytes is None else int(gigabytes * 1e9)
-        self.feed = Feed(
-            max(counts),
-            size,
-            train_transform(config.train, size),
-            stream.statistics,
-            batch_size=config.train.batch_size,
-            seed=config.batch_seed,
-            device=self.device,
-            share=(workers.rank, workers.world),
-            budget=self.budget,
-        )
+        self.transform = train_transform(config.train, stream.image_size)
+        self._feed: DeviceImages | None = None
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.optimiser = self._optimiser(config.train)
         self._sums = torch.zeros(3, device=self.device)  # of an epoch, see `Step`
@@ -98,7 +88,11 @@ class Learner:
         # Rows set from features may differ in the last bit between devices.
         self.workers.share(self.net.state_dict().values())
         self.workers.share(self.context.kept.values())
-        self.feed.load(state.train, state.number)
+        if self._feed is None:
+            share = (self.workers.rank, self.workers.world)
+            self._feed = self._images(state.train, self.batch_size, capacity=self.most, share=share)
+        else:
+            self._feed.load(state.train)
         for momentum in self._momentum().values():
             momentum.zero_()
         self.net.train()
@@ -126,8 +120,18 @@ class Learner:
         )
         self.load(tensors, path)
 
+    @property
+    def feed(self) -> DeviceImages:
+        """The training images of the state that has begun."""
+        assert self._feed is not None
+        return self._feed
+
+    def draw(self, epoch: int, start: int = 0) -> None:
+        """Draw the batches of an epoch, to be learned from batch `start` on."""
+        self.feed.begin(self.transform, (self.state.number, epoch, 5), start)
+
     def epoch(self, rate: float, start: int = 0) -> Iterator[int]:
-        """Launch the steps of an epoch that the feed has begun, from batch `start` on.
+        """Launch the steps of an epoch that is drawn, from batch `start` on.
 
         Pauses every few steps, and says how many batches of the epoch are launched.
         """
@@ -185,14 +189,8 @@ class Learner:
 
     @torch.no_grad()
     def _outputs(self, subset: Subset, augmented: bool) -> Iterator[tuple[torch.Tensor, ...]]:
-        images = DeviceImages(
-            subset,
-            self.stream.statistics,
-            device=self.device,
-            batch_size=max(1, min(SCORE_BATCH, len(subset), SCORE_PIXELS // subset.shape[1] ** 2)),
-            seed=self.config.batch_seed,
-            budget=self.budget,
-        )
+        together = max(1, min(SCORE_BATCH, len(subset), SCORE_PIXELS // subset.shape[1] ** 2))
+        images = self._images(subset, together)
         make = train_transform if augmented else eval_transform
         transform = make(self.config.train, subset.shape[1])
         for batch in images.epoch(transform, self.state.number, shuffle=False):
@@ -238,6 +236,17 @@ class Learner:
             self._sums.zero_()
 
     # -- details ------------------------------------------------------------------------------
+
+    def _images(self, subset: Subset, batch_size: int, **options: Any) -> DeviceImages:
+        return DeviceImages(
+            subset,
+            self.stream.statistics,
+            device=self.device,
+            batch_size=batch_size,
+            seed=self.config.batch_seed,
+            budget=self.budget,
+            **options,
+        )
 
     def _step(self) -> Callable[[], None]:
         """The step of this state, captured where that is wanted.

@@ -85,7 +85,7 @@ class Session:
         self.states = len(learner.stream)
         self.device = learner.device
         self.before = learner.config.train.total_epochs(state.number - 1)
-        self.batch_size = learner.feed.batch_size
+        self.batch_size = learner.batch_size
         self.images -= batches * self.batch_size
         self.state_images = -batches * self.batch_size
         self.spent, self._marked = {}, time.monotonic()

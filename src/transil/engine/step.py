@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from transil.data.feed import Feed
+from transil.data.device import DeviceImages
 from transil.errors import TransilError
 from transil.methods.base import Context, Method
 from transil.methods.losses import only
@@ -31,7 +31,7 @@ class Step:
         teacher: Callable[..., Outputs] | None,
         method: Method,
         context: Context,
-        feed: Feed,
+        feed: DeviceImages,
         optimiser: torch.optim.Optimizer,
         sums: torch.Tensor,
         *,

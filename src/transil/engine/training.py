@@ -151,7 +151,7 @@ def epochs(
         session.save(Checkpoint(state.number, epoch, tensors, losses, batches))
 
     for epoch in range(len(losses) + 1, train.epochs_of(state.number) + 1):
-        learner.feed.begin(epoch, start)
+        learner.draw(epoch, start)
         if train.schedule == "plateau":
             read(0)  # the rate depends on the loss just seen
         rate = learning_rate(train, state.number, epoch, losses)
