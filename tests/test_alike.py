@@ -261,7 +261,7 @@ def test_the_command_measures_once(tmp_path: Path) -> None:
     np.save(tmp_path / "few.npy", scores[:9])
     for file, says in (
         ("few.npy", "few.npy: 9 rows do not tell the scale of the scores, at least 64 do"),
-        ("mine.csv", "mine.csv: unknown kind of file; give .npy"),
+        ("mine.xyz", "mine.xyz: unknown kind of file; scores are arrays (.npy"),
         ("none.npy", "none.npy"),
     ):
         done = run_here(*words, file, cwd=tmp_path)

@@ -158,7 +158,14 @@ class DataFile:
         self.rows += len(scores)
 
     def finish(self, split: str, state: int) -> FileEntry:
-        """Name it by its content; what the manifest must know of it."""
+        """Name it by its content; what the manifest must know of it. Where that fails, it is dropped."""
+        try:
+            return self._finish(split, state)
+        except BaseException:
+            self.drop()
+            raise
+
+    def _finish(self, split: str, state: int) -> FileEntry:
         from concurrent.futures import ThreadPoolExecutor
 
         handle = self._draft.handle
