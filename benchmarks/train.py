@@ -36,6 +36,7 @@ from transil.engine.lanes import Lane
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
 from transil.engine.workers import Workers
+from transil.methods import get_method
 from transil.nets import build_net
 
 BATCH, GROUP, STATES = 128, 4500, 2
@@ -74,9 +75,10 @@ def learner(
     )  # fmt: skip
     data = images(256 if kind == "224" else 32, 1280 if kind == "224" else GROUP)
     workers = Workers(torch.device("cuda"))
-    config = completed(config, data, workers.device)
+    made_method = get_method(config.method, config.settings)
+    config = completed(config, made_method, data, workers.device)
     stream = ClassStream(data, STATES, order="label")
-    made = Learner(config, stream, workers)
+    made = Learner(config, made_method, stream, workers)
     made.begin(stream.enter(1))
     made.end()
     made.begin(stream.enter(2))

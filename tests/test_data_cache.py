@@ -30,9 +30,9 @@ def _only(folder: Path) -> Path:
 
 def test_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_folder(tmp_path / "set")
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[float, str]] = []
     first = open_images(root, cache_dir=tmp_path / "c", progress=lambda a, b: seen.append((a, b)))
-    assert seen[-1] == (18, 18)
+    assert seen[-1] == (1.0, "decoding 18/18")
     monkeypatch.setattr("transil.data.cache.decode", None)  # would fail if it were called
     second = open_images(root, cache_dir=tmp_path / "c")
     np.testing.assert_array_equal(first.splits["train"].pixels, second.splits["train"].pixels)

@@ -23,7 +23,7 @@ from transil.engine.rates import base_rate, drop_epochs, learning_rate, plateau_
 from transil.engine.recipes import default_recipe
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
-from transil.methods import METHODS
+from transil.methods import METHODS, get_method
 from transil.settings import flatten, read_overrides
 from transil.yaml_files import read_yaml
 
@@ -333,9 +333,10 @@ def complete(data: dict[str, Any], method: str = "ft") -> RunConfig:
     split = ImageSplit(np.zeros((12, 16, 16, 3), np.uint8), np.arange(12) % 6)
     images = Images("x", tuple("abcdef"), {"train": split, "test": split}, "x")
     config = resolve(recipe=f"{method}-tiny", overrides=[{"data": data}])
-    config = completed(config, images, torch.device("cpu"))
+    made = get_method(config.method, config.settings)
+    config = completed(config, made, images, torch.device("cpu"))
     stream = make_stream(config, images)
-    assert completed(config, images, torch.device("cpu")) == config
+    assert completed(config, made, images, torch.device("cpu")) == config
     assert list(stream.order) == list(config.data.order or ())[: len(stream.order)] or isinstance(
         config.data.order, str
     )

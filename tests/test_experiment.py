@@ -416,7 +416,7 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
                    train="{epochs: 30, pad: 1}")  # fmt: skip
     killed: list[int] = []
 
-    def tell(share: float, text: str) -> None:
+    def progress(share: float, text: str) -> None:
         import multiprocessing
 
         if not killed and share > 0.1:
@@ -425,7 +425,7 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
             killed.append(victim.pid)
             os.kill(victim.pid, signal.SIGKILL)
 
-    results = run_experiment(plan, execute=local_executor(2), tell=tell)
+    results = run_experiment(plan, execute=local_executor(2), progress=progress)
     assert killed
     assert results.failures == []
     assert all(RunFolder(task.folder).finished() == 2 for task in plan.tasks)
@@ -444,7 +444,7 @@ def test_ray_gives_the_same_tables_though_a_worker_dies(
     monkeypatch.setenv("RAY_ADDRESS", "nowhere:1")  # of some cluster: not asked for here
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
 
-    def tell(share: float, text: str) -> None:
+    def progress(share: float, text: str) -> None:
         nonlocal told
         if ray.is_initialized():
             told = told or stranger(ray.get_runtime_context().gcs_address)
@@ -458,7 +458,7 @@ def test_ray_gives_the_same_tables_though_a_worker_dies(
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", "this Ray")
         plan = plan_of(tmp_path, **PART)
-        results = run_experiment(plan, execute=ray_executor(), tell=tell)
+        results = run_experiment(plan, execute=ray_executor(), progress=progress)
     assert killed
     assert numbers(results) == numbers(part)
     assert heard

@@ -16,7 +16,7 @@ from transil.engine import resolve
 from transil.engine.learner import Learner
 from transil.engine.setup import completed, make_stream
 from transil.engine.workers import Workers
-from transil.methods import METHODS, Context
+from transil.methods import METHODS, Context, get_method
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,10 @@ def made_learner(images: Images, like: str) -> tuple[Learner, ClassStream]:
     over = {"data": data, "train": {"lr": 0.05, "schedule": "constant", "batch_size": 8}}
     workers = Workers(torch.device("cpu"))
     config = resolve(method="made", recipe=f"{like}-tiny", overrides=[over])
-    config = completed(config, images, workers.device)
+    made = get_method(config.method, config.settings)
+    config = completed(config, made, images, workers.device)
     stream = make_stream(config, images)
-    return Learner(config, stream, workers), stream
+    return Learner(config, made, stream, workers), stream
 
 
 def moved(one: Learner, stream: ClassStream) -> float:

@@ -34,7 +34,7 @@ from transil.engine.setup import completed, find_device, make_stream
 from transil.experiment.local import run_local
 from transil.experiment.plan import Task
 from transil.files import atomic_file
-from transil.methods.registry import METHODS
+from transil.methods.registry import METHODS, get_method
 from transil.settings import read_overrides
 
 KINDS = {
@@ -77,7 +77,9 @@ def tasks_of(options: argparse.Namespace, sets: dict[str, str]) -> list[Task]:
                     recipe=f"{method}-32",
                     overrides=[over, read_overrides(options.settings)],
                 )
-                config = completed(config, images[name], find_device(config.engine.device))
+                made = get_method(config.method, config.settings)
+                device = find_device(config.engine.device)
+                config = completed(config, made, images[name], device)
                 counts = make_stream(config, images[name]).counts()["train"]
                 epochs = config.train.epochs_of
                 seen = sum(n * epochs(s) for s, n in enumerate(counts, start=1))
@@ -180,7 +182,7 @@ def main() -> int:
             tasks_of(options, sets),
             processes=options.processes,
             together=options.together,
-            tell=lambda share, text: print(f"{100 * share:5.1f} % {text}", flush=True),
+            progress=lambda share, text: print(f"{100 * share:5.1f} % {text}", flush=True),
         )
         for failure in failed:
             print(f"{failure.what}: {failure.reason}", file=sys.stderr)

@@ -47,7 +47,7 @@ def make(folder: Path) -> None:
     images = "formula:noise?classes=2&train=1&test=1&size=16"
     main(["data", "convert", images, str(folder / "converted")])
     with suppress(KeyboardInterrupt):
-        train(interrupted(), folder / "interrupted", tell=stop)
+        train(interrupted(), folder / "interrupted", tell=stop)  # type: ignore[call-arg]
     for lock in folder.rglob(".*.lock"):
         lock.unlink()
 

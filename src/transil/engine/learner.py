@@ -17,8 +17,8 @@ from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
-from transil.methods.base import Context, seen_scores
-from transil.methods.registry import family_of, get_method
+from transil.methods.base import Context, Method, seen_scores
+from transil.methods.registry import family_of
 from transil.nets.net import Net, Outputs, build_net
 
 # Images scored together: at most so many, and at most so many pixels.
@@ -37,10 +37,11 @@ def _no_outputs() -> tuple[Outputs, torch.Tensor]:
 class Learner:
     """Everything that a run keeps in memory. `begin` a state, run its epochs, `end` it, score."""
 
-    def __init__(self, config: RunConfig, stream: ClassStream, workers: Workers) -> None:
-        self.config, self.stream, self.workers = config, stream, workers
+    def __init__(
+        self, config: RunConfig, method: Method, stream: ClassStream, workers: Workers
+    ) -> None:
+        self.config, self.method, self.stream, self.workers = config, method, stream, workers
         self.device = workers.device
-        self.method = get_method(config.method, config.settings)
         self.precision = getattr(torch, config.train.precision)
         classes = stream.schedule.seen[-1]
         self.net = build_net(

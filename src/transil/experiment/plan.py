@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from transil.errors import DataWarning, TransilError
 from transil.experiment.overlap import allowed_references, same_names, shared_classes
 from transil.experiment.recipe import Experiment, training_recipe
 from transil.files import digest, plain_name
-from transil.methods.registry import METHODS
+from transil.methods.registry import METHODS, get_method
+from transil.progress import Progress, no_progress
 from transil.settings import merge
 
 # Training images per second to reckon with before any run has been timed (docs/performance.md).
@@ -68,7 +69,8 @@ class Task:
         if not self.trained:
             return "begun" if (self.folder / RECORD).exists() else "new"
         try:
-            return "unscored" if states_to_score(RunFolder(self.folder)) else "done"
+            method = get_method(self.config.method, self.config.settings)
+            return "unscored" if states_to_score(RunFolder(self.folder), method) else "done"
         except TransilError:  # a damaged file: the training mends it, or tells what is wrong
             return "unscored"
 
@@ -135,7 +137,7 @@ def make_plan(
     experiment: Experiment,
     folder: str | os.PathLike[str],
     *,
-    tell: Callable[[str], None] | None = None,
+    progress: Progress = no_progress,
 ) -> Plan:
     """Open the data sets and list the trainings; nothing is trained.
 
@@ -154,9 +156,8 @@ def make_plan(
             )
     sets = {name: set_config(experiment, name) for name in experiment.datasets}
     images = {}
-    for name, settings in sets.items():
-        if tell is not None:
-            tell(f"opening {name}")
+    for number, (name, settings) in enumerate(sets.items()):
+        progress(number / len(sets), f"opening {name}")
         given = {k: settings[k] for k in ("size", "rule", "root") if k in settings}
         if experiment.kind == "224":
             given.setdefault("size", 256)
@@ -264,7 +265,8 @@ def make_task(
             recipe=training_recipe(experiment, method),
             overrides=[general, own, {"data": data, "seed": seed}],
         )
-        config = completed(config, images[dataset], find_device(config.engine.device))
+        made = get_method(config.method, config.settings)
+        config = completed(config, made, images[dataset], find_device(config.engine.device))
         stream = make_stream(config, images[dataset])
     except TransilError as error:
         raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None

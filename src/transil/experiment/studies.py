@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +43,7 @@ from transil.hits import Correct, Hits, applied, are_nested, average, hits_of
 from transil.methods.base import Method
 from transil.methods.registry import METHODS
 from transil.metrics import Metrics, state_metrics
+from transil.progress import Progress, no_progress
 from transil.scores import ScoreStore
 
 
@@ -74,7 +75,7 @@ class Target:
 
 def study(
     plan: Plan,
-    tell: Callable[[float, str], None] | None = None,
+    progress: Progress = no_progress,
     *,
     processes: int | None = None,
 ) -> Results:
@@ -87,8 +88,7 @@ def study(
     combos = list(itertools.product(experiment.seeds, experiment.states, experiment.methods))
     with Fits(plan.folder / "fits", processes or 1) as fits:
         for number, (seed, states, method) in enumerate(combos):
-            if tell is not None:
-                tell(number / len(combos), f"{method}, {states} states, seed {seed}")
+            progress(number / len(combos), f"{method}, {states} states, seed {seed}")
             with noted(results, f"{method}, {states} states, seed {seed}"):
                 study_method(plan, results, fits, method, states, seed)
     for target, seed in itertools.product(experiment.targets, experiment.seeds):
