@@ -36,6 +36,7 @@ bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/adapt.py
 	$(THREADS) $(BIN)/python benchmarks/correct.py
 	$(THREADS) $(BIN)/python benchmarks/record.py
+	$(THREADS) $(BIN)/python benchmarks/serve.py
 	$(THREADS) $(BIN)/python benchmarks/data.py
 	$(THREADS) $(BIN)/python benchmarks/formula.py
 	$(THREADS) $(BIN)/python benchmarks/kill.py

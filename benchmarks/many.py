@@ -20,9 +20,9 @@ import numpy as np
 from transil import Bank, Schedule
 from transil.arrays import Float64Array
 from transil.correction import AdBiC, Newton, Pairs, newton
-from transil.correction.bank import Reference
 from transil.correction.bank_json import bank_from_json, bank_to_json
 from transil.correction.objective import Expansion, Objective, Penalty, Problem
+from transil.correction.references import Reference
 
 # classes, states, images per class
 CASES = [(2000, 200, 20), (300, 300, 50), (100, 10, 10_000)]

@@ -21,7 +21,7 @@ from transil import Bank, Schedule, ScoreStore, TransilError, fit
 from transil.cli import main
 from transil.correction.layers import Correction
 from transil.correction.objective import Problem
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 UNEQUAL = [50, 10, 5, 1, 34]
 
@@ -29,6 +29,14 @@ UNEQUAL = [50, 10, 5, 1, 34]
 def unequal_store(seed: int = 0, **options: Any) -> ScoreStore:
     """A small store with groups of very different sizes."""
     return biased_scores("50,10,5,1,34", seed=seed, images_per_class=4, **options)
+
+
+def unequal_bank(
+    seeds: tuple[int, ...] = (1, 2, 3), correction: str = "adbic", **settings: Any
+) -> Bank:
+    """A bank of stores like that."""
+    stores = [unequal_store(seed, splits=("val",)) for seed in seeds]
+    return fit(stores, correction=correction, **settings)
 
 
 def random_problem(

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = ROOT / "results" / "adaptation"

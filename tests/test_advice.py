@@ -16,7 +16,7 @@ from transil.adaptation.left import softmax
 from transil.adaptation.risk import SHARES, gain_of, risk_of
 from transil.arrays import FloatArray
 from transil.schedule import IntArray
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = "12,5,5,8,3,4"
 OLD = 33  # classes before the newest group

@@ -15,7 +15,7 @@ import pytest
 
 from support import ok_here, probed, refused_here
 from transil import Corrector, Ledger
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = "12,5,5,8,3,4"
 WORDS = ("advise", "scores.npy", "--schedule", SIZES, "--method", "lwf-t")

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 from transil import ScoreStore
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.scales import FORGOTTEN
-from transil.files import read_json
-from transil.synthetic import biased_scores
+from transil.files import read_json, write_json
+from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results/any-schedule"
@@ -95,9 +95,16 @@ def test_a_run_is_judged_once(
     monkeypatch.setattr(judge, "judged", never)
     assert judge.main() == 0
     assert capsys.readouterr().out == first
+    # The row of a run that is not here stays.
+    path = tmp_path / "judged.json"
+    other = {**row, "set": "elsewhere", "made_of": "x"}
+    write_json(path, {"rows": [other, row]})
+    assert judge.main() == 0
+    assert read_json(path)["rows"] == [other, row]
     shutil.rmtree(tmp_path / "runs")
     assert judge.main() == 2
     assert "no finished run" in capsys.readouterr().err
+    assert read_json(path)["rows"] == [other, row]
 
 
 def test_the_bank_warns_where_even_exact_pairs_lost() -> None:

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from transil.errors import TransilError
+from transil.files import read_json
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/any-schedule.md"
@@ -52,3 +53,20 @@ def test_the_command_writes_them(
     monkeypatch.setattr(sys, "argv", ["any_tables.py", str(RESULTS), str(page)])
     assert tool.main() == 0
     assert tool.summary(tool.read_json(RESULTS / "judged.json")) in page.read_text()
+
+
+def test_what_is_said_of_kinds_of_schedules_is_so() -> None:
+    data, page = read_json(RESULTS / "kinds.json"), PAGE.read_text()
+    lose = [row for row in data["rows"] if row["kept"] < 0]
+    warned = [2 * row["warns"] >= len(row["sizes"]) - 1 for row in lose]
+    found = [(row["method"], len(row["sizes"])) for row in lose]
+    assert sorted(zip(found, warned, strict=True)) == [(("lwf", 6), False), (("lwf-all", 25), True)]
+    (gain,) = (row["exact"] - row["raw"] for row in lose if row["method"] == "lwf")
+    assert f"its own exact pairs gain {100 * gain:.1f} points" in page
+    gained = [row for row in data["judged"] if row["gain_bound"] > 0.01]
+    loss = [row["kept"] for row in gained]
+    gains = [row["gain"] / row["gain_bound"] for row in gained]
+    assert f"of {len(data['judged'])} models of the" in page
+    assert f"({len(gained)} models)" in page
+    assert f"removes {min(loss):.2f} to {max(loss):.2f} of the loss and has" in page
+    assert f"has {min(gains):.2f} to {max(gains):.2f} of the bound's gain" in page

@@ -63,17 +63,6 @@ def test_lost_scores_do_not_keep_a_run_from_going_on(tmp_path: Path) -> None:
     assert shown == ["state 2/3, epoch 0/1"]
 
 
-def test_curves_for_tensorboard(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    assert run(words("joint-tiny", tmp_path / "run", "engine.tensorboard=true")) == 0
-    board = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    board.Reload()
-    losses = [line["loss"] for line in RunFolder(tmp_path / "run").lines()]
-    assert [event.value for event in board.Scalars("loss")] == pytest.approx(losses)
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -109,7 +98,7 @@ def test_methods_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     methods = {m["name"]: m for m in json.loads(capsys.readouterr().out)}
     assert methods["lucir"]["settings"] == {"less_forget": 5.0}
     assert methods["siw"]["trained_with"] == ["ft", "ft+", "siw"]
-    assert methods["siw"]["recipes"] == ["ft-224", "ft-32", "ft-tiny"]
+    assert methods["siw"]["recipes"] == ["ft-224", "ft-32", "ft-finetune", "ft-tiny"]
     assert run(["methods"]) == 0
     assert "Hou et al., CVPR 2019" in capsys.readouterr().out
     assert run(["recipes"]) == 0

@@ -28,7 +28,7 @@ from transil import (
 from transil.adaptation.columns import Columns
 from transil.adaptation.folding import folded
 from transil.nets.heads import CosineHead, LinearHead
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = [12, 5, 5, 8, 3, 4]
 

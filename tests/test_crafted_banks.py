@@ -17,7 +17,7 @@ from transil.correction import BiC, Pairs, Reference
 from transil.correction.bank_json import open_to_json
 from transil.correction.fitting import fit_any_schedule
 from transil.schedule import Schedule
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,14 @@ def text() -> str:
             '"99999999": {"parameters"',
             "state 2 does not belong or is missing",
         ),
-        ('"alpha": [', '"alpha": [1e299, ', "'alpha' must be a list of numbers"),
+        ('"alpha": [', '"alpha": [1e299, ', "alpha[0] is 1e+299; it must be -1e+100 to 1e+100"),
         ('"alpha": [', '"alpha": [1e999, ', "bad.json: not a JSON file (1e999 is too large"),
         ('"alpha": [', '"alpha": [' + "9" * 5000 + ", ", "bad.json: not a JSON file"),
-        ('"penalty": {', '"penalty": {"gamma": 1e300, ', "'gamma' must be a number"),
+        (
+            '"penalty": {',
+            '"penalty": {"gamma": 1e300, ',
+            "settings.penalty.gamma is 1e+300; it must be",
+        ),
         ('"settings": {', '"settings": {"x": -1e999, ', "bad.json: not a JSON file (-1e999"),
         ('"sizes": [4', '"sizes": [1000000000', "more than 10,000,000 classes"),
     ],
@@ -78,6 +82,7 @@ def any_banks() -> dict[str, Any]:
 
 WEIGHTS = ("correction_settings", "weights")
 FACTS = ("facts", "3")
+NINE = {"score_scale": 1.0, **{key: [1.0] for key in ("share", "mean", "deviation", "top")}}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ FACTS = ("facts", "3")
         ("curve", WEIGHTS, {}, "weights must be a number for each of some features"),
         ("curve", (*WEIGHTS, "age"), "1.0", "weight of 'age': expected numbers"),
         ("curve", (*WEIGHTS, "age"), [1.0], "weight of 'age': expected one number"),
-        ("curve", (*WEIGHTS, "age"), 10**400, "weight of 'age': expected numbers"),
+        ("curve", (*WEIGHTS, "age"), 10**400, "weights.age is 1"),
         ("curve", (*WEIGHTS, "luck"), 1.0, "no feature 'luck'"),
         ("curve", ("correction_settings", "reach"), "far", "reach: expected numbers"),
         ("curve", ("correction_settings", "reach"), -1.0, "reach must be 0 or more"),
@@ -98,17 +103,18 @@ FACTS = ("facts", "3")
         ("curve", ("correction",), "adbic", "correction 'adbic': wrong settings"),
         ("curve", ("seen", "states"), [1e-300, 1e-300], "a smallest and a largest number"),
         ("curve", ("seen", "ratio"), [0.5, 1e99], "a smallest and a largest number"),
-        ("curve", ("settings",), {"penalty": 5}, "'settings', 'penalty': expected an object"),
-        ("curve", ("provenance",), {"versions": 5}, "'provenance', 'versions': expected an obj"),
-        ("curve", ("references",), [], "'references' must be a list of names"),
+        ("curve", ("settings",), {"penalty": 5}, "settings.penalty is 5, but must be an object"),
+        ("curve", ("provenance",), {"versions": 5}, "provenance.versions is 5, but must be an obj"),
+        ("curve", ("references",), [], "it has no references"),
+        ("curve", ("references",), [5], "references[0] is 5, but must be a text"),
         ("curve", ("parameters", "of_alpha"), [1.0], "but 'adbic-any' has"),
         ("made", ("schedule", "sizes"), [1] * 20_000, "20000 states; one set of parameters"),
-        ("measured", (*FACTS, "score_scale"), 0.0, "'score_scale' must be a number above 0"),
-        ("measured", (*FACTS, "score_scale"), 1e99, "'score_scale' must be a number above 0"),
+        ("measured", (*FACTS, "score_scale"), 0.0, "score_scale is 0.0; it must be 1e-38"),
+        ("measured", (*FACTS, "score_scale"), 1e99, "score_scale is 1e+99; it must be 1e-38"),
         ("measured", (*FACTS, "score_scale"), 1e-37, "is not of the size of scores"),
         ("measured", (*FACTS, "mean"), [1e99, 0.0, 0.0], "the mean of a group's scores is not"),
         ("measured", (*FACTS, "top"), [1.0], "expected 3 numbers for each of its groups"),
-        ("measured", ("facts", "9"), {}, "state 9 does not exist"),
+        ("measured", ("facts", "9"), NINE, "state 9 does not exist"),
     ],
 )
 def test_crafted_banks_for_any_schedule(
@@ -148,7 +154,7 @@ def test_very_many_references_take_no_time(text: str) -> None:
     """A look at all names for each of them takes 10 seconds at this number."""
     one = Bank.from_json(json.loads(text))
     many = [replace(one.references[0], name=f"reference {i}") for i in range(20_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     bank = replace(one, references=tuple(many))
     assert bank.applied(3).alpha == pytest.approx(one.applied(3).alpha)
     assert len(bank.subset([reference.name for reference in many[::2]]).references) == 10_000
@@ -156,7 +162,7 @@ def test_very_many_references_take_no_time(text: str) -> None:
     with pytest.raises(TransilError, match="reference 11 and 19,988 more") as told:
         transfer(bank, "single", reference="nobody")
     assert len(str(told.value)) < 1000
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4
     with pytest.raises(TransilError, match="two references are called 'reference 7'"):
         replace(one, references=(*many, many[7]))
 
@@ -174,7 +180,7 @@ def test_very_many_states_take_no_time() -> None:
     """BiC has one pair in each, so such a file is small; a square of 0 and 1 for each is not."""
     schedule = Schedule.from_sizes([1] * 3000)
     pairs = {state: Pairs.identity(1) for state in range(2, 3001)}
-    began = time.perf_counter()
+    began = time.process_time()
     bank = Bank(BiC(), schedule, (Reference("x", pairs),))
     assert bank.applied(3000) == Pairs.identity(3000)
-    assert time.perf_counter() - began < 4
+    assert time.process_time() - began < 4

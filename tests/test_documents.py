@@ -17,7 +17,7 @@ from transil import Penalty, ScoreStore, evaluate, fit
 from transil.correction import shipped
 from transil.experiment.results import Cell, Results
 from transil.report import names, paper
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -67,9 +67,11 @@ def test_python_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_python_of_the_training_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from transil.engine import resolve, train
+    from transil.interop.loggers import LOGGERS
     from transil.methods import METHODS
 
-    monkeypatch.setattr(METHODS, "_things", dict(METHODS._things))
+    for registry in (METHODS, LOGGERS):
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"transil": transil}
     for block in _blocks("docs/training.md", "python"):

@@ -15,7 +15,7 @@ from transil.evaluation import evaluate
 from transil.report.drawing import Grid, drawing, finish
 from transil.report.figures import draw_evaluation
 from transil.report.plotting import figure_class
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SETTINGS = """\
 text.usetex: True
@@ -33,8 +33,8 @@ this is no setting
 def draw(folder: Path) -> None:
     """A figure of a report and those of `evaluate --figure`."""
     with drawing():
-        grid = Grid(1, 1, (2.0, 1.0), legend=["a"])
-        handles = grid.panels[0][0].plot([1, 2, 3], [3, 1, 2], label="a")
+        grid = Grid(["a"], ["b"], (2.0, 1.0), legend=["a"])
+        handles = grid.panels[0].plot([1, 2, 3], [3, 1, 2], label="a")
         grid.legend(handles)
         picture = finish(grid, "x", "Title", "Caption")
     (folder / "picture.svg").write_text(picture.svg)

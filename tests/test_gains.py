@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support import ok_here
+from support import ok_here, run_here
 from transil import ScoreScaleWarning, ScoreStore, TransilError, evaluate, fit, gains
+from transil.errors import CorrectionWarning
 from transil.experiment.bootstrap import Bootstrap
 from transil.gains import paired, weighted_gain
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 BANKS = {
     name: fit([biased_scores("12/3", seed=seed) for seed in (1, 2)], correction=name)
@@ -182,3 +184,35 @@ def test_the_command_says_them(tmp_path: Path) -> None:
     assert "gain of" not in ok_here(
         "evaluate", "short", "--bank", "adbic.json", "--bank", "bic.json", cwd=tmp_path
     )
+
+
+@pytest.mark.filterwarnings("ignore::transil.ScoreScaleWarning")
+def test_a_bank_that_does_harm_is_told(tmp_path: Path) -> None:
+    """Where it takes the newest group away, and where it loses: in a line, beside the numbers."""
+    store, bank = biased_scores("12/3", seed=9), BANKS["adbic"]
+    store.save(tmp_path / "store")
+    pairs = {
+        s: p.replaced(np.where(np.arange(2 * s) == 2 * s - 1, -99.0, p.vector))
+        for s, p in bank.references[0].pairs.items()
+    }
+    harmful = replace(bank, references=(replace(bank.references[0], pairs=pairs),))
+    with pytest.warns(CorrectionWarning, match=r"state 3: newest group hardly .* for 0\.0% of rows "
+                      r"\(33\.3% are of it\): it over-corrects; .* \(and 1 other state\)"):  # fmt: skip
+        evaluate(store, harmful)
+    harmful.save(tmp_path / "harmful.json")
+    bank.save(tmp_path / "good.json")
+    done = run_here("evaluate", "store", "--bank", "harmful.json", "--json", cwd=tmp_path)
+    assert "warning: state 3: newest group hardly predicted" in done.stderr
+    lost = json.loads(done.stdout)
+    change = (
+        lost["raw"]["average_incremental_accuracy"]
+        - (lost["corrected"]["average_incremental_accuracy"])
+    )
+    assert f"note: harmful.json loses {100 * change:.2f} points" in done.stderr
+    done = run_here("evaluate", "store", "--bank", "good.json", cwd=tmp_path)
+    assert done.stderr == ""
+    raw, shown = done.stdout.split("predicted as (column, %), last state, ")[1:]
+    assert [line.split()[:2] for line in raw.splitlines()[2:5]] == [
+        ["group", f"{k}"] for k in (1, 2, 3)
+    ]
+    assert shown.startswith("corrected")

@@ -12,8 +12,10 @@ from transil import Schedule, evaluate
 from transil.metrics import (
     Metrics,
     StateMetrics,
+    backward_transfer,
     expected_calibration_error,
     forgetting,
+    forward_transfer,
     hits_in_group,
     state_metrics,
     topk_hits,
@@ -40,6 +42,7 @@ def test_one_state_by_hand() -> None:
     assert m.topk == {2: 1.0}
     assert m.prediction_share == [0.5, 0.5]
     assert m.image_share == [0.75, 0.25]
+    assert m.group_confusion == [[2, 1], [0, 1]]
     assert m.mean_score == [12 / 8, 13 / 4]
     assert m.score_deviation[1] == pytest.approx(np.std([2.0, 5.0, 0.0, 6.0]))
 
@@ -59,6 +62,7 @@ def _states(*accuracies: list[float]) -> list[StateMetrics]:
             score_deviation=[0.0] * s,
             prediction_share=[1.0] * s,
             image_share=[1.0] * s,
+            group_confusion=[[1] * s] * s,
             calibration_error=0.0,
         )
         for s, row in enumerate(accuracies, start=1)
@@ -77,6 +81,7 @@ def test_averages_with_and_without_the_first_state() -> None:
     assert m.last_accuracy_group_mean == 0.6
     # Group 1 was best at 0.9, group 2 at 0.7; the last group cannot be forgotten yet.
     assert m.forgetting == pytest.approx(((0.9 - 0.2) + (0.7 - 0.4)) / 2)
+    assert m.backward_transfer == pytest.approx(((0.2 - 0.9) + (0.4 - 0.7)) / 2)
     np.testing.assert_array_equal(
         m.accuracy_matrix, [[0.9, NAN, NAN], [0.5, 0.7, NAN], [0.2, 0.4, 0.6]]
     )
@@ -86,7 +91,27 @@ def test_a_single_state_has_no_incremental_average() -> None:
     m = Metrics(_states([0.9]))
     assert np.isnan(m.average_incremental_accuracy)
     assert np.isnan(m.forgetting)
+    assert np.isnan(m.backward_transfer)
     assert m.to_json()["average_incremental_accuracy"] is None
+
+
+def test_transfer_by_hand() -> None:
+    matrix = np.array([[0.9, 0.2, NAN], [0.5, 0.7, 0.4], [0.6, NAN, 0.8]])
+    assert backward_transfer(matrix) == pytest.approx(0.6 - 0.9)  # group 2 has no images any more
+    assert forward_transfer(matrix, np.array([0.1, 0.1, 0.1])) == pytest.approx((0.1 + 0.3) / 2)
+    assert np.isnan(forward_transfer(np.tril(matrix) + np.triu([[NAN] * 3] * 3, 1), matrix[0]))
+
+
+def test_the_conventions_are_those_of_scikit_learn() -> None:
+    sklearn = pytest.importorskip("sklearn.metrics")
+    data, schedule = unequal_store().get("test", 5), Schedule.of(UNEQUAL)
+    m = state_metrics(data.scores, data.columns, schedule, 5, topk=(3,))
+    predicted, group = data.scores.argmax(axis=1), schedule.group_of_column(5)
+    assert m.accuracy == pytest.approx(sklearn.accuracy_score(data.columns, predicted))
+    top = sklearn.top_k_accuracy_score(data.columns, data.scores, k=3, labels=range(100))
+    assert m.topk[3] == pytest.approx(top)
+    by_group = sklearn.confusion_matrix(group[data.columns], group[predicted])
+    np.testing.assert_array_equal(m.group_confusion, by_group)
 
 
 def test_forgetting_can_be_negative() -> None:

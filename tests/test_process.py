@@ -20,7 +20,7 @@ import torch
 
 from support import run_here
 from transil import TransilError, fit
-from transil.cli import banks, scores
+from transil.cli import banks, evaluate
 from transil.cli.app import run
 from transil.data.cache import default_cache_dir
 from transil.engine import RunFolder
@@ -28,7 +28,7 @@ from transil.engine.workers import MEET, Workers
 from transil.experiment.children import spared
 from transil.files import private_folder
 from transil.provenance import versions
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 from transil.unforeseen import unforeseen
 
 FULL = "error: cannot write standard output: No space left on device\n"
@@ -254,7 +254,7 @@ def test_a_command_that_is_stopped_says_how_to_go_on(
         os.kill(os.getpid(), number)
         raise AssertionError("it went on")
 
-    monkeypatch.setattr(scores, "evaluate", stop)
+    monkeypatch.setattr(evaluate, "evaluate", stop)
     done = run_here("evaluate", "store", cwd=tmp_path)
     assert done.returncode == code
     assert done.stderr == (

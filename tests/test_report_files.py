@@ -188,29 +188,6 @@ def test_what_is_no_file_is_in_the_way(tmp_path: Path) -> None:
     assert not (tmp_path / FILE).exists()
 
 
-def test_the_report_of_an_earlier_version_is_written_again(tmp_path: Path) -> None:
-    """It kept no list: its page names its files; those that are newer were changed since."""
-    write_outputs([output(tmp_path, "a", "b", "c")])
-    (tmp_path / FILE).unlink()
-    (tmp_path / "figures" / "e.svg").write_text("mine")
-    os.utime(tmp_path / "figures" / "e.svg", (0, 0))
-    refused(
-        output(tmp_path, "a", "e", text="two"), "e.svg: not written by transil, or changed since;"
-    )
-    second = output(tmp_path, "a", text="two")
-    write_outputs([second])
-    # What it does not write any more stays: without a checksum nobody knows whose it is.
-    assert set(there(tmp_path)) == {f"figures/{x}.svg" for x in "abce"} | {"page.html"}
-    assert set(listed(tmp_path)) == {"figures/a.svg", "page.html"}
-    (tmp_path / FILE).unlink()
-    late = (tmp_path / "page.html").stat().st_mtime + 60
-    os.utime(tmp_path / "figures" / "a.svg", (late, late))
-    refused(output(tmp_path, "a", text="three"), "a.svg: not written by transil, or changed since;")
-    os.utime(tmp_path / "figures" / "a.svg", (0, 0))
-    (tmp_path / "page.html").write_text("<a href='figures/a.svg'>")
-    refused(output(tmp_path, "a", text="three"), r"a.svg: not written .*\(and 1 more\);")
-
-
 @pytest.fixture(scope="module")
 def results() -> Results:
     return made_up(targets=("cifar100",), methods=("lwf",), states=(5,), fractions=(1, 0.123))
@@ -277,5 +254,5 @@ def test_asking_before_looks_at_names_of_reports_alone(results: Results, tmp_pat
         check_folder(tmp_path)
     check_folder(tmp_path, force=True)
     files = report_files(results, tmp_path).files
-    assert len(files) == 1 + 3 * 5 + 2 * 7 + 1
+    assert len(files) == 1 + 3 * 6 + 2 * 7 + 1
     assert all(NAMES.fullmatch(name) for name in files)

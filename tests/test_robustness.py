@@ -67,7 +67,9 @@ def _with(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     return data
 
 
-@pytest.mark.filterwarnings("ignore::transil.ScoreScaleWarning")
+@pytest.mark.filterwarnings(
+    "ignore::transil.ScoreScaleWarning", "ignore::transil.errors.CorrectionWarning"
+)
 def test_every_field_of_a_bank_may_be_junk(tmp_path: Path) -> None:
     """Junk in any place is refused with a TransilError, or does no harm to any use of the bank."""
     store = unequal_store(1)

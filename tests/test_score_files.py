@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -21,7 +22,7 @@ from support import ok_here, refused, run_here, told
 from test_interop import write_released_layout
 from transil import Bank, ScoreStore, TransilError, fit, load_bank
 from transil.interop.score_files import correct_file, read_labels, read_scores
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 KINDS = (".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors",
          ".csv", ".tsv", ".parquet", ".arrow", ".feather")  # fmt: skip
@@ -250,6 +251,9 @@ def test_standard_input_and_output(
     piped(monkeypatch, csv_text(scores))
     said = ok_here("bank", "check", "-", "--state", "3", "--bank", "bank.json", cwd=work)
     assert "72 rows of state 3" in said
+    for line in (("advise", "-"), ("ledger", "record", "-", "--state", "3", "--ledger", "l.json")):
+        piped(monkeypatch, csv_text(scores))
+        assert "72 rows" in ok_here(*line, "--schedule", "4,4,4", cwd=work)
 
 
 def test_refusals_of_streams(
@@ -294,6 +298,43 @@ def test_columns_that_are_no_scores(bank: Bank, scores: Any, work: Path) -> None
         work, "bank", "check", "in.csv", "--bank", "bank.json", "--state", "3", says="13 columns"
     )
     refused(work, "transfer", "bank.json", "-o", "x.json", "--keep", "id", says="go with --like")
+
+
+@pytest.mark.parametrize("kind", [".npy", ".pt", ".safetensors", ".csv", ".parquet", ".arrow"])
+def test_every_command_refuses_what_is_no_scores(
+    bank: Bank, scores: Any, work: Path, kind: str
+) -> None:
+    """NaN, another width, mixed types: in one line that names the file."""
+    holed, words = np.array(scores), np.array(["x"] * len(scores))
+    holed[3, 5] = np.nan
+    newest = np.where(np.arange(len(scores)) % 2, 8, -1)
+    write(work / "newest.parquet", {"label": newest})
+    np.save(work / "whole.npy", scores)
+    groups = ("--schedule", "4,4,4")
+    before = ("--newest-labels", "newest.parquet", "--before", f"in{kind}")
+    commands: list[tuple[str, ...]] = [
+        ("advise", f"in{kind}", *groups),
+        ("advise", "whole.npy", *groups, *before),
+        ("ledger", "record", f"in{kind}", *groups, "--state", "3", "--ledger", "new.json"),
+        ("bank", "check", f"in{kind}", "--state", "3", "--bank", "bank.json"),
+        ("transfer", "bank.json", "--like", f"in{kind}", "--state", "3", "-o", "new.json"),
+    ]
+    given: list[tuple[dict[str, Any], str]] = [
+        (columns_of(holed), r"in\W\w+\b.*(NaN|nan|not finite)"),
+        (columns_of(scores[:, :11]), "11 columns"),
+    ]
+    if kind in TABLES:
+        one = {**columns_of(scores), "class 5": words}
+        # Eight columns would be those of the second state.
+        last = {**columns_of(scores), **{f"class {i}": words for i in range(8, 12)}}
+        given += [(one, "11 columns"), (last, r"8 columns|not all columns are scores")]
+    for columns, says in given:
+        write(work / f"in{kind}", columns)
+        for line in commands:
+            done = run_here(*line, cwd=work)
+            assert done.returncode == 2, (line, done.stdout)
+            assert re.fullmatch(f"error: .*({says}).*\n", done.stderr), (line, done.stderr)
+    assert not (work / "new.json").exists()
 
 
 # -- stores ------------------------------------------------------------------------------------
@@ -400,5 +441,27 @@ def test_labels_of_any_kind(tmp_path: Path) -> None:
     for kind in KINDS:
         found = read_labels(write(tmp_path / f"y{kind}", {"y": labels}))
         np.testing.assert_array_equal(found, labels)
+        assert found.dtype == np.int64
     (tmp_path / "texts.csv").write_text("y\na\nb\n")
     told(tmp_path, "expected one column of whole numbers", read_labels, tmp_path / "texts.csv")
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".parquet", ".arrow", ".feather"])
+def test_labels_that_are_missing(store: ScoreStore, tmp_path: Path, kind: str) -> None:
+    """An empty cell, fewer labels than rows, a label that no class has: told with the place."""
+    data = store.get("test", 1)
+    holed = data.labels.astype(np.float64)
+    holed[2] = np.nan
+    (tmp_path / "files").mkdir()
+    scores, words = tmp_path / "files" / f"scores_test_1{kind}", ("import-scores", "files")
+    write(scores, {"label": holed, **columns_of(data.scores)})
+    refused(tmp_path, *words, "--labels", "label", "-o", "new", says="label nan in row 2 is not a")
+    write(scores, columns_of(data.scores))
+    refused(tmp_path, *words, "-o", "new", says="labels_test_1 is missing beside scores_test_1")
+    for labels, says in (
+        (data.labels[:-1], "rows of scores but labels of shape"),
+        (data.labels + 1, "label 5 in row"),
+        (holed, "label nan in row 2 is not a whole number"),
+    ):
+        write(tmp_path / "files" / f"labels_test_1{kind}", {"label": labels})
+        refused(tmp_path, *words, "-o", "new", says=says)

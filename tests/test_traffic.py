@@ -15,7 +15,7 @@ from transil.adaptation.corrector import Corrector
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import DEFAULTS, Assumed, trial
 from transil.interop import dkt
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 RELEASED = Path(__file__).resolve().parents[2] / "shared" / "released-scores" / "logits_lucir_s10"
 SIZES = [4, 1, 3, 2]

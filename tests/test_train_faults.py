@@ -88,7 +88,7 @@ def whole() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         train(config_of(), Path(folder) / "run", images=images())
         found = contents(Path(folder) / "run")
-    assert len(found) == 3 + 3 + 10  # record, label map, log; checkpoints; manifest and scores
+    assert len(found) == 4 + 3 + 10  # record, label map, logs; checkpoints; manifest and scores
     return found
 
 

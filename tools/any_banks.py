@@ -4,7 +4,8 @@
 
 Reads METHOD.safetensors there (tools/any_schedule.py makes them) and `judged.json`, where that is there
 (tools/any_judge.py). Writes METHOD-any.json and generic-any.json into the package, where
-`transil.load_bank` finds them, and `forms.json`: how forms of the function compare.
+`transil.load_bank` finds them, and `forms.json`: how forms of the function compare. With --words no bank
+is fitted; what `judged.json` says of them is told anew.
 
 Forms are compared on references alone. Each run is predicted by a function that was fitted without
 its images and without its schedule; `kept` is the share of the loss above the optimum that it removes,
@@ -36,7 +37,7 @@ from transil.correction.any_schedule import PLACE, SCORES, SIZE, WEIGHTS
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Pairs
-from transil.correction.shipped import ANY
+from transil.correction.shipped import ANY, find_bank
 from transil.errors import TransilError
 from transil.files import read_json, write_json
 from transil.provenance import versions
@@ -154,7 +155,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="the evidence, a file for each method")
-    folder = parser.parse_args().folder
+    parser.add_argument("--words", action="store_true", help="only tell anew what the banks gained")
+    options = parser.parse_args()
+    folder = options.folder
     try:
         files = sorted(folder.glob("*.safetensors"))
         evidence = {path.stem: read_evidence(path) for path in files}
@@ -165,6 +168,12 @@ def main() -> int:
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if options.words:
+        for name in (*evidence, GENERIC):
+            bank = find_bank(f"{name}{ANY}")
+            assert isinstance(bank, OpenBank)
+            replace(bank, expected=expected(judged, name)).save(PACKAGE / f"{name}{ANY}.json")
+        return 0
     table: dict[str, Any] = {}
     together = of_all(evidence)
     for name, form in FORMS.items():

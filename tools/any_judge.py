@@ -10,8 +10,8 @@ fitted on its own validation images, which no target has (`bound`). Writes judge
 incremental accuracy (states 2..S, test images), gains with their 95 % intervals over test images, how
 unlike the references' its scores are, how much of old classes is kept in them (`Facts.kept`, median),
 and in how many states the bank warns; and the accuracy where the scores were measured on other mixes of
-images than those that are corrected (`measured_on`). Rows that were made
-of the same scores and evidence are kept, but with --again.
+images than those that are corrected (`measured_on`). Rows that were made of the same scores and
+evidence are kept, but with --again; so are those of runs that are not in these folders.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from numpy.typing import NDArray
 from transil import ScoreStore, evaluate, fit, gains
 from transil.correction.any_fit import CENTRES, PENALTY, ROUNDS
 from transil.correction.any_schedule import WEIGHTS
-from transil.correction.bank import Bank, Reference
+from transil.correction.bank import Bank
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Parameters
+from transil.correction.references import Reference
 from transil.correction.scales import FEWEST_ROWS, Distance, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
 from transil.files import digest, read_json, sha256, write_json
@@ -174,6 +175,11 @@ def judged(
     return row
 
 
+def run_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Set, schedule and method of a row."""
+    return row["set"], row["schedule"], row["method"]
+
+
 def shown(row: Mapping[str, Any]) -> str:
     """A row in a line."""
     said = [f"{row['set']:10} {row['schedule']:8} {row['method']:8}"]
@@ -195,22 +201,23 @@ def main() -> int:
     warnings.simplefilter("ignore", ScheduleWarning)
     path = options.folder / "judged.json"
     try:
-        known = read_json(path)["rows"] if path.exists() and not options.again else []
-        there = {row["made_of"]: row for row in known}
+        found = list(chain(*map(runs_of, options.runs)))
+        if not found:
+            names = ", ".join(map(str, options.runs))
+            raise TransilError(f"{names}: no finished run (SET--SCHEDULE--METHOD/scores)")
+        known = read_json(path)["rows"] if path.exists() else []
+        there = {} if options.again else {row["made_of"]: row for row in known}
         files = sorted(options.folder.glob("*.safetensors"))
         evidence = {file.stem: read_evidence(file) for file in files}
         form = [dict(WEIGHTS), PENALTY, GENERIC_PENALTY, CENTRES, ROUNDS]
         fitted_on = [{f.name: sha256(f) for f in files}, form]
-        rows = []
-        for images, kind, method, store in chain(*map(runs_of, options.runs)):
+        rows = {run_of(row): row for row in known}
+        for images, kind, method, store in found:
             made_of = digest([images, store.fingerprint(), method, *fitted_on])[:16]
             row = there.get(made_of) or judged(images, kind, method, store, evidence)
-            rows.append({**row, "made_of": made_of})
+            rows[run_of(row)] = {**row, "made_of": made_of}
             print(shown(row), flush=True)
-        if not rows:
-            names = ", ".join(map(str, options.runs))
-            raise TransilError(f"{names}: no finished run (SET--SCHEDULE--METHOD/scores)")
-        write_json(path, {"rows": rows})
+        write_json(path, {"rows": list(rows.values())})
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -2,7 +2,7 @@
 
     python tools/any_tables.py results/any-schedule docs/any-schedule.md
 
-Each table stands under a heading of the page; `forms.json` and `judged.json` hold its numbers.
+Each table stands under a heading of the page; the JSON files of the folder hold its numbers.
 """
 
 from __future__ import annotations
@@ -128,9 +128,28 @@ def networks(data: Mapping[str, Any]) -> str:
     return table(["method", "schedules of `convnet`", "ResNet-18", "`convnet`"], lines)
 
 
-def warns(row: Mapping[str, Any], name: str) -> bool:
+def kinds(data: Mapping[str, Any]) -> str:
+    """By schedule: accuracy of references, and the share of the loss that left-out banks remove."""
+
+    def cell(rows: Rows) -> str:
+        marks = ("*" * (row["exact"] - row["raw"] < LOSS) + "!" * warns(row, None) for row in rows)
+        shown = (f"{row['kept']:.2f}{mark}" for row, mark in zip(rows, marks, strict=True))
+        return ", ".join(shown) or "-"
+
+    found = {tuple(row["sizes"]) for row in data["rows"]}
+    lines = []
+    for groups in sorted(found, key=lambda g: (len(set(g)) > 1, len(g), g)):
+        rows = [row for row in data["rows"] if tuple(row["sizes"]) == groups]
+        cells = [cell([row for row in rows if row["method"] == method]) for method in METHODS]
+        lines.append(
+            [sizes(groups), *(percent(mean(rows, key)) for key in ("raw", "exact")), *cells]
+        )
+    return table(["groups", "raw", "exact pairs", *(f"`{m}`" for m in METHODS)], lines)
+
+
+def warns(row: Mapping[str, Any], name: str | None) -> bool:
     """Whether a bank warns of a model: in half of the states at least."""
-    return 2 * int(row[f"warns_{name}"]) >= len(row["sizes"]) - 1
+    return 2 * int(row[f"warns_{name}" if name else "warns"]) >= len(row["sizes"]) - 1
 
 
 def interval(row: Mapping[str, Any], name: str) -> str:
@@ -168,6 +187,7 @@ def percent(share: float) -> str:
 # By heading of the page: the file, and what makes the table of it.
 TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "How well it holds": ("judged.json", summary),
+    "By kind of schedule": ("kinds.json", kinds),
     "What the scores are measured on": ("judged.json", mixes),
     "Do references of a small network do?": ("networks.json", networks),
     "Forms that were tried": ("forms.json", forms),

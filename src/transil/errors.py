@@ -35,6 +35,10 @@ class ScoreScaleWarning(UserWarning):
     """Scores are on another scale than those a bank was fitted on."""
 
 
+class CorrectionWarning(UserWarning):
+    """A bank over-corrects: it hardly leaves anything to the newest group."""
+
+
 class ScheduleWarning(UserWarning):
     """A schedule is far from those that a bank was fitted on, or a bank knows no method."""
 

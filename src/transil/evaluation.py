@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 from transil.correction.bank import Bank
-from transil.correction.scales import measured_scales, tell_once
+from transil.correction.checks import HARDLY
+from transil.correction.scales import FEWEST_ROWS, measured_scales, tell_once
 from transil.correction.shipped import bank_for
-from transil.errors import TransilError
-from transil.metrics import Metrics, state_metrics
+from transil.errors import CorrectionWarning, TransilError
+from transil.metrics import Metrics, StateMetrics, state_metrics
 from transil.scores import ScoreStore, as_store
 
 
@@ -48,4 +50,25 @@ def evaluate(
             scores = bank.correct(scores, state, quiet=True)
         states.append(state_metrics(scores, data.columns, store.schedule, state, ranks))
     tell_once(found)
+    if bank is not None:
+        _tell_over_corrected(bank, states)
     return Metrics(states)
+
+
+def _tell_over_corrected(bank: Bank, states: list[StateMetrics]) -> None:
+    """One warning where the newest group is hardly predicted any more, as `check_bank` says it."""
+    few = [
+        s
+        for s in states[1:]
+        if s.images >= FEWEST_ROWS and s.prediction_share[-1] < HARDLY * s.image_share[-1]
+    ]
+    if few:
+        last, others = few[-1], len(few) - 1
+        warnings.warn(
+            f"state {last.state}: newest group hardly predicted any more with the {bank.words()}, for "
+            f"{last.prediction_share[-1]:.1%} of rows ({last.image_share[-1]:.1%} are of it): it "
+            "over-corrects; try a smaller strength, another bank, or none"
+            + (f" (and {others} other state{'s' * (others > 1)})" if others else ""),
+            CorrectionWarning,
+            stacklevel=3,
+        )

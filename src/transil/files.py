@@ -13,10 +13,10 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from transil.errors import TransilError
 
@@ -30,6 +30,7 @@ LOCKED_TEMPORARY = ".transil-writing-"
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 # What a text file (JSON, YAML, a list of images) may hold at most, so that a wrong one costs no memory.
 MOST_BYTES = 256 << 20
+Made = TypeVar("Made")
 
 
 @contextmanager
@@ -198,7 +199,7 @@ def write_json(path: str | os.PathLike[str], data: Any) -> None:
     try:
         text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
         text.encode()
-    except ValueError as error:  # NaN, infinity, or half of a character
+    except (TypeError, ValueError) as error:  # no plain value, NaN, infinity, half of a character
         raise TransilError(f"cannot write {path}: {error}") from None
     # Lists of plain values on one line each: people read and compare these files.
     text = re.sub(r"\[[^\[\]{}]*\]", lambda m: re.sub(r"\n\s*", " ", m[0]), text)
@@ -215,6 +216,15 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise TransilError(f"{path}: not a JSON file ({error})") from None
+
+
+def read_json_as(path: str | os.PathLike[str], read: Callable[[Any], Made]) -> Made:
+    """What is read from a JSON file; anything wrong in it is told with its name."""
+    data = read_json(path)
+    try:
+        return read(data)
+    except TransilError as error:
+        raise TransilError(f"{path}: {error}") from None
 
 
 @contextmanager
@@ -292,6 +302,8 @@ def told(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise TransilError(f"{what}: {error.strerror or error}") from error
+    except UnicodeEncodeError:
+        raise TransilError(f"{what}: half of a character cannot be written") from None
     except ValueError as error:
         if "null byte" not in str(error) and "null character" not in str(error):
             raise

@@ -94,6 +94,9 @@ class StateMetrics:
     score_deviation: list[float]  # standard deviation of the same scores
     prediction_share: list[float]  # share of the predictions that fall into each group
     image_share: list[float]  # share of the images that belong to each group
+    # Images of each group (row) that are predicted as a class of each group (column): counts, laid out
+    # as scikit-learn and torchmetrics do.
+    group_confusion: list[list[int]]
     calibration_error: float
 
 
@@ -111,8 +114,8 @@ def state_metrics(
     hit = (predicted == columns).astype(np.float64)
     by_group = group_means(hit, groups, state)
     mean, deviation = _score_moments(scores, schedule, state)
-    share = np.bincount(group_of_column[predicted] - 1, minlength=state) / len(scores)
-    images = np.bincount(groups - 1, minlength=state) / len(scores)
+    cells = (groups - 1) * state + group_of_column[predicted] - 1
+    confusion = np.bincount(cells, minlength=state * state).reshape(state, state)
     return StateMetrics(
         state=state,
         classes=scores.shape[1],
@@ -124,8 +127,9 @@ def state_metrics(
         group_accuracy=by_group.tolist(),
         mean_score=mean.tolist(),
         score_deviation=deviation.tolist(),
-        prediction_share=share.tolist(),
-        image_share=images.tolist(),
+        prediction_share=(confusion.sum(axis=0) / len(scores)).tolist(),
+        image_share=(confusion.sum(axis=1) / len(scores)).tolist(),
+        group_confusion=confusion.tolist(),
         calibration_error=expected_calibration_error(scores, columns),
     )
 
@@ -149,6 +153,7 @@ class Metrics:
     last_accuracy: float = field(init=False)
     last_accuracy_group_mean: float = field(init=False)
     forgetting: float = field(init=False)
+    backward_transfer: float = field(init=False)
 
     def __post_init__(self) -> None:
         if [s.state for s in self.states] != list(range(1, len(self.states) + 1)):
@@ -177,6 +182,7 @@ class Metrics:
             "last_accuracy": pooled[-1] if judged else float("nan"),
             "last_accuracy_group_mean": by_group[-1] if judged else float("nan"),
             "forgetting": forgetting(matrix),
+            "backward_transfer": backward_transfer(matrix),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -224,6 +230,27 @@ def forgetting(matrix: Float64Array) -> float:
         return float("nan")
     best = np.nanmax(past[:, measured], axis=0)
     return float(np.mean(best - matrix[-1, :-1][measured]))
+
+
+def backward_transfer(matrix: Float64Array) -> float:
+    """What learning later groups did to the past ones (Lopez-Paz and Ranzato, NeurIPS 2017).
+
+    `matrix` a (S, S) as `accuracy_matrix` gives it: mean over k < S of a[S, k] - a[k, k], over groups
+    that have test images in both states.
+    """
+    changes = (matrix[-1] - matrix.diagonal())[:-1]
+    return _mean(changes[~np.isnan(changes)].tolist())
+
+
+def forward_transfer(matrix: Float64Array, untrained: Float64Array) -> float:
+    """What earlier groups did for one before it was learned (the same paper).
+
+    Mean over k > 1 of a[k - 1, k] - untrained[k]: `matrix` (S, S) with accuracies above the diagonal,
+    `untrained` (S,) those of a model that learned nothing. Scores of the classes seen so far do not
+    have them, so `Metrics` does not either; a model with all its columns from the start may.
+    """
+    ahead = matrix.diagonal(1) - np.asarray(untrained, dtype=np.float64)[1:]
+    return _mean(ahead[~np.isnan(ahead)].tolist())
 
 
 def _topk_accuracy(scores: FloatArray, columns: IntArray, k: int) -> float:

@@ -40,6 +40,23 @@ def import_plugins() -> None:
                 raise
 
 
+def named_module(module: str, what: str) -> ModuleType:
+    """A module that is named, or one inside it; others are not imported, as a file may name them."""
+    import_plugins()
+    tops = [Path(name).stem if name.endswith(".py") else name for name in _named()]
+    if not any(f"{module}.".startswith(f"{top}.") for top in tops):
+        raise TransilError(
+            f"{what}: name its module before the command: transil --import {module} ..."
+        )
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        kind = type(error).__name__
+        raise TransilError(
+            f"{what}: {module} cannot be imported ({kind}: {reason(error)})"
+        ) from None
+
+
 def _named() -> list[str]:
     return [name for name in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if name]
 

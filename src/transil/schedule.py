@@ -8,6 +8,7 @@ seen so far in the order in which they were learned: first those of group 1, the
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -286,6 +287,13 @@ def read_whole(text: str, where: str) -> int:
     if len(text.lstrip("0")) >= len(str(MOST_CLASSES)):
         raise TransilError(f"{where}: so large a number no state has")
     return int(text)
+
+
+def read_state(key: str, where: str = "") -> int:
+    """The state that a key of a file gives; each number has one way to stand there."""
+    if not re.fullmatch(r"[1-9][0-9]{0,7}", key):
+        raise TransilError(f"{where}'{key[:20]}' is not the number of a state")
+    return int(key)
 
 
 def _short_list(values: Sequence[int], most: int = 12) -> str:

@@ -20,8 +20,8 @@ from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
 from transil.errors import TransilError, reason
 from transil.files import Draft, sha256, told
 from transil.frames import array_of
-from transil.schedule import IntArray, Schedule
-from transil.typed import Between, short
+from transil.schedule import IntArray, Schedule, read_state
+from transil.typed import Between
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -82,16 +82,10 @@ class Manifest:
     def files(self) -> dict[tuple[str, int], FileEntry]:
         """The data file of each split and state."""
         return {
-            (split, self.state(key)): entry
+            (split, self.schedule.check_state(read_state(key))): entry
             for split, states in self.splits.items()
             for key, entry in states.items()
         }
-
-    def state(self, key: str) -> int:
-        """A state that the schedule has."""
-        if not re.fullmatch(r"[1-9][0-9]{0,8}", key):
-            raise TransilError(f"{short(key)} is not the number of a state")
-        return self.schedule.check_state(int(key))
 
 
 def checked_scores(

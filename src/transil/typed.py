@@ -14,7 +14,7 @@ import reprlib
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import lru_cache, partial
 from typing import (
     Annotated,
@@ -29,7 +29,7 @@ from typing import (
 )
 
 from transil.errors import TransilError
-from transil.files import read_json
+from transil.files import digest, read_json
 from transil.registry import nearest
 
 T = TypeVar("T")
@@ -109,7 +109,10 @@ def read_record(value: Any, hint: type[T], where: str, prefix: str = "") -> T:
 def read_file(
     path: str | os.PathLike[str], hint: type[T], form: str, version: int, what: str, remedy: str
 ) -> T:
-    """A JSON file that transil wrote; `what` it is and what to do where it is damaged are told."""
+    """A JSON file that transil wrote; `what` it is and what to do where it is damaged are told.
+
+    Where the type has a `checksum`, that must be the one of all else (see `sealed`).
+    """
     data = read_json(path)
     if not isinstance(data, dict) or data.get("format") != form:
         raise TransilError(f'{path}: not a {what} (a JSON object with "format": "{form}")')
@@ -119,9 +122,18 @@ def read_file(
             f"{version}; use the transil that wrote it, or a newer one"
         )
     try:
-        return read_record(data, hint, f"{path}: damaged {what}")
+        made = read_record(data, hint, f"{path}: damaged {what}")
+        if getattr(made, "checksum", None) not in (None, sealed(made)["checksum"]):
+            raise TransilError(f"{path}: damaged {what}: its checksum is another one")
     except TransilError as error:
         raise TransilError(f"{error}; {remedy}") from None
+    return made
+
+
+def sealed(record: Any) -> dict[str, Any]:
+    """A dataclass as plain values, with the checksum of all others as its `checksum`."""
+    data = {key: value for key, value in asdict(record).items() if key != "checksum"}
+    return {**data, "checksum": digest(data)}
 
 
 def short(value: Any) -> str:
@@ -321,7 +333,10 @@ def _dataclass(cls: Any, settings: bool) -> Read:
     def unknown(key: str) -> FormError:
         def say(at: str) -> str:
             head = at.removesuffix(key)
-            return f"unknown key '{at}'; {nearest(at, [head + name for name in names])}"
+            groups = [n for n in names if is_dataclass(hints[names[n]])]
+            within = [f"{n}.{key}" for n in groups if hasattr(hints[names[n]], key)]
+            known = within or names
+            return f"unknown key '{at}'; {nearest(at, [head + name for name in known])}"
 
         return FormError(say, key)
 

@@ -17,6 +17,7 @@ WAYS: dict[str, Mutation] = {
     "place": mutate.place,
     "beside": mutate.neighbours,
     "json": mutate.json_of,
+    "signed": mutate.signed_of,
     "yaml": mutate.yaml_of,
     "npy": mutate_arrays.npy_of,
     "npz": mutate_arrays.npz_of,
@@ -250,7 +251,7 @@ BANKS = (
             ("newest.npy", "npy npy bytes place"),
             ("earlier.npy", "npy bytes place"),
             ("shares.json", "json bytes place"),
-            ("ledger.json", "json text place"),
+            ("ledger.json", "json signed text place"),
         )
     ),
     Target(
@@ -263,18 +264,39 @@ BANKS = (
     Target(
         RECORD,
         "ledger.json",
-        "json text bytes place beside",
+        "signed json text bytes place beside",
         "traffic.npy",
         REMEMBERED,
     ),
-    Target("ledger show ledger.json", "ledger.json", "json text bytes place"),
+    Target("ledger show ledger.json", "ledger.json", "signed signed json text bytes place"),
     Target(
         "correct traffic.npy --bank mine.json -o new.npy",
         "mine.json",
-        "json text bytes place",
+        "signed signed signed json text bytes place",
         "traffic.npy",
         "new.npy",
         2,
+    ),
+    *(
+        Target(
+            f"export {what} --head head.{kind} -o new.{out}",
+            f"head.{kind}",
+            ways,
+            needs,
+            f"new.{out}",
+        )
+        for what, kind, out, ways, needs in (
+            ("mine.json", "safetensors", "onnx", "safetensors bytes place", "mine.json"),
+            ("mine.json --key fc", "pt", "pt", "torch bytes", "mine.json"),
+            ("bank.json --state 3", "npz", "safetensors", "npz bytes", "bank.json"),
+        )
+    ),
+    Target(
+        "export mine.json --head head.safetensors -o new.pt2",
+        "mine.json",
+        "json text",
+        "head.safetensors",
+        "new.pt2",
     ),
 )
 

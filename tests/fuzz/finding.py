@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from fuzz.boxes import Case, Spoil
+from fuzz.mutate import signed
 
 
 def finding(
@@ -51,7 +52,7 @@ def changes(path: str, change: Any) -> Spoil:
     def spoil(folder: Path, random: Random) -> None:
         data = json.loads((folder / path).read_text())
         made = change(data)
-        (folder / path).write_text(json.dumps(data if made is None else made))
+        (folder / path).write_text(signed(json.dumps(data if made is None else made)))
 
     return spoil
 

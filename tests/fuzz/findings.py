@@ -18,5 +18,7 @@ GROUPS = {
     "pipes": folders.pipes,
     "escapes": folders.escapes,
     "foreign": folders.foreign,
+    "remembered": folders.remembered,
+    "shares": folders.shares,
 }
 FINDINGS = {case.name: case for group in GROUPS.values() for case in group()}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import numpy as np
 
 from fuzz.boxes import Case
 from fuzz.cases import AGAIN, FAMILIES, STUDY, TRAIN
@@ -315,6 +318,68 @@ def escapes() -> Iterator[Case]:
         folders,
         outputs="new",
         must="either",
+    )
+
+
+def remembered() -> Iterator[Case]:
+    """Ledgers and correctors with a right checksum, whose values do not go together."""
+    entry = {"rows": 10, "within": [0.25] * 4, "groups": [1.0]}
+    states: tuple[Any, ...] = (
+        {"1": entry | {"groups": []}},
+        {"1": entry | {"within": [2.0, -1.0, 0.0, 0.0]}},
+        {"1": entry | {"rows": -10}},
+        {"01": entry},
+        {"\u0661": entry},
+        {DIGITS: entry},
+    )
+    ledgers = [("states", value) for value in states]
+    ledgers += [("sizes", value) for value in ([], [0], [2**62], [-4, 2, 2])]
+    for i, (key, value) in enumerate(ledgers):
+        for line in (
+            "ledger show ledger.json",
+            "ledger record traffic.npy --schedule 4,2,2 --state 3 --ledger ledger.json",
+        ):
+            spoil = changes("ledger.json", at(key, value))
+            name = f"{line.split(' ')[1]}, a ledger with other {key} {i}"
+            yield finding(name, line, "ledger.json traffic.npy", spoil)
+    correctors: tuple[tuple[str, Any], ...] = (
+        ("classes", ["a", *range(1, 8)]),
+        ("classes", ["a", "b"]),
+        ("rows", -1),
+        ("predicted", []),
+        ("expected", [0.5]),
+        ("prior", {"name": "x", "says": "x", "shares": [1.0]}),
+        ("schedule", []),
+        ("state", 9),
+    )
+    for i, (key, value) in enumerate(correctors):
+        yield finding(
+            f"a corrector with other {key} {i}",
+            "correct traffic.npy --bank mine.json -o new.npy",
+            "mine.json traffic.npy",
+            changes("mine.json", at(key, value)),
+        )
+
+
+def shares() -> Iterator[Case]:
+    advise = "advise traffic.npy --schedule 4,2,2 --prior shares.json"
+    for i, given in enumerate(
+        ([1e308] * 8, {str(c): 1e308 for c in range(8)}, [0] * 8, [-1, 2, 2])
+    ):
+        spoil = writes("shares.json", json.dumps(given))
+        yield finding(f"shares that cannot be, {i}", advise, "traffic.npy", spoil)
+    yield finding(
+        "scores that are all alike",
+        "advise traffic.npy --schedule 4,2,2",
+        "",
+        lambda folder, _: np.save(folder / "traffic.npy", np.full((192, 8), 3e38, np.float32)),
+        says=("all scores of a row are equal",),
+    )
+    yield finding(
+        "a picture of mine where a sheet would go",
+        "data show images",
+        "images",
+        writes("images-sheet.png", "mine"),
     )
 
 

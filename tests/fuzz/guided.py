@@ -23,6 +23,10 @@ TREES = {
     "any": "json",
     "store": "json",
     "results": "json",
+    "ledger": "json",
+    "corrector": "json",
+    "classes": "json",
+    "shares": "json",
     "recipe": "yaml",
     "config": "yaml",
 }

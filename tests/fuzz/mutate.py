@@ -257,6 +257,27 @@ def json_of(path: Path, random: Random) -> None:
     path.write_text(json_text(json.loads(path.read_text()), random))
 
 
+def signed_of(path: Path, random: Random) -> None:
+    """A JSON file with a checksum by its values, with the checksum that goes with them."""
+    json_of(path, random)
+    path.write_text(signed(path.read_text()))
+
+
+def signed(text: str) -> str:
+    """A ledger or corrector with its right checksum: without, all that is changed stops there."""
+    from transil.adaptation.corrector_file import CorrectorFile
+    from transil.adaptation.ledger import LedgerFile
+    from transil.errors import TransilError
+    from transil.typed import read_record, sealed
+
+    kinds: dict[str, Any] = {"transil-ledger": LedgerFile, "transil-corrector": CorrectorFile}
+    try:
+        data = json.loads(text)
+        return json.dumps(sealed(read_record(data, kinds[data["format"]], "")))
+    except (ValueError, TypeError, LookupError, RecursionError, TransilError):
+        return text
+
+
 def yaml_text(data: Any, random: Random) -> str:
     """YAML with one value changed, perhaps to one of YAML's many odd things."""
     if random.random() < 0.1:

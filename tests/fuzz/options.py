@@ -48,6 +48,9 @@ SETTINGS = (
     "data.order=seed:\u00b2",
     "data.order=\0", "data.sizes=[0]", "data.sizes=[-1, 5]", "data.states=0",
     "data.schedule=[[0], [0]]",
+    "net.body=timm:x", "net.body=os:abort", "net.body=:", "net.weights=kept.txt",
+    "net.weights=\0.safetensors", "net.weights=[1]", "net.colours=5", "train.body_lr=-1",
+    "engine.log=[x]", "engine.log=csv", "engine.log=[csv, csv]",
     "net.body=x", "net.body=\0", "net=x", "engine.device=x", "engine.threads=0", f"seed={DIGITS}",
     "method=x",
     "settings.x=1", "settings=5", "states=[0]", "states=[[]]", "targets=[]", "targets=[x, x]",
@@ -84,6 +87,8 @@ BASES = {
     "transfer": _base("transfer both.json -o new", "both.json scores.npy store curve.json"),
     "correct": _base("correct scores.npy --bank curve.json --schedule 4,2,2 -o new.npy",
     "scores.npy bank.json curve.json", "new.npy"),
+    "export": _base("export mine.json --head head.safetensors -o new.onnx",
+    "mine.json head.safetensors curve.json bank.json", "new.onnx"),
     "advise": _base("advise traffic.npy --schedule 4,2,2", "traffic.npy newest.npy ledger.json", ""),
     "ledger record": _base(
         "ledger record traffic.npy --schedule 4,2,2 --state 3 --ledger new.json", "traffic.npy",

@@ -6,10 +6,12 @@ They are called by `guided.py`, which looks for inputs that reach new code, and 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
 import pickle
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -17,13 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from transil.errors import TransilError
+
 CORPUS = Path(__file__).parent / "corpus"
 
 
 def check(name: str, raw: bytes) -> None:
     """Read bytes as that kind of file: whatever leaves, but for TransilError, is a finding."""
-    from transil.errors import TransilError
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(TransilError):
@@ -34,7 +36,9 @@ def check(name: str, raw: bytes) -> None:
 def _folder(name: str) -> Path:
     """A folder in memory, if there is one, for the file that is read."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix=f"transil-{name}-", dir=memory))
+    folder = tempfile.mkdtemp(prefix=f"transil-{name}-", dir=memory)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _file(name: str, raw: bytes) -> Path:
@@ -156,6 +160,63 @@ def _cifar() -> dict[str, bytes]:
     }
 
 
+def read_ledger(raw: bytes) -> None:
+    """With a right checksum: what is remembered is shown and used."""
+    from transil import Corrector, Ledger
+
+    ledger = Ledger(_file("ledger.json", _signed(raw)))
+    str(ledger)
+    if sum(ledger.sizes) == 8:
+        state = len(ledger.sizes)
+        ledger.within(state)
+        Corrector(ledger.sizes, bank="none", prior="remembered", ledger=ledger).fit(_scores())
+
+
+def read_corrector(raw: bytes) -> None:
+    """With a right checksum: it corrects, and is written again."""
+    import numpy as np
+
+    from transil import Corrector
+
+    corrector = Corrector.load(_file("corrector.json", _signed(raw)))
+    str(corrector)
+    with np.errstate(all="ignore"):
+        corrector.predict(np.resize(_scores(), (4, corrector.n_features_in_)))
+    corrector.save(_folder("corrector") / "again.json")
+
+
+def _signed(raw: bytes) -> bytes:
+    from fuzz.mutate import signed
+
+    return signed(raw.decode("utf-8", "replace")).encode("utf-8", "surrogatepass")
+
+
+def read_classes(raw: bytes) -> None:
+    """A list of class names: the first byte says whether it is JSON."""
+    from transil.data.class_lists import find_classes, read_names
+
+    name = "classes.json" if raw[:1] == b"{" or raw[:1] == b"[" else "classes.txt"
+    path = _file(name, raw)
+    for text in (f"@{path}", f"@{path}:a"):
+        with contextlib.suppress(TransilError):
+            find_classes(read_names(text), ["cat", "dog", "/a/attic", "A b"], "it")
+
+
+def read_shares(raw: bytes) -> None:
+    """Class frequencies that are given."""
+    import numpy as np
+
+    from transil.adaptation.priors import Situation, find_prior, with_newest
+    from transil.cli.advise import read_prior
+
+    group = np.repeat([0, 1, 2], [4, 2, 2])
+    given = read_prior(str(_file("shares.json", raw)))
+    situation = Situation(group, np.full(8, 1 / 8))
+    prior = find_prior(given, situation, list(range(8)))
+    assert np.isfinite(prior.shares).all()
+    with_newest(prior, situation, 0.3)
+
+
 def read_table(raw: bytes) -> None:
     from transil.interop.tables import check_table, read_table
 
@@ -176,4 +237,8 @@ PARSERS: dict[str, Callable[[bytes], None]] = {
     "list": read_list,
     "pickle": read_pickle,
     "table": read_table,
+    "ledger": read_ledger,
+    "corrector": read_corrector,
+    "classes": read_classes,
+    "shares": read_shares,
 }

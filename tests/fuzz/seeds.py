@@ -32,7 +32,7 @@ from transil.data.sources.folder import FolderSource
 from transil.experiment.plan import make_plan
 from transil.experiment.recipe import load_experiment
 from transil.experiment.running import local_executor, run_experiment
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SCHEDULE = "4,2,2"
 DATA = "formula:strokes?classes=4&train=20&test=4&size=16"
@@ -167,6 +167,10 @@ def _adaptation(folder: Path) -> None:
         for state in (1, 2):
             ledger.record(state, store.get("test", state).scores)
         corrector.fit(made.scores).save(folder / "mine.json")
+    weight = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+    save_file({"weight": weight, "bias": weight[:, 0].copy()}, folder / "head.safetensors")
+    np.savez(folder / "head.npz", weight=weight, eta=np.ones(1, np.float32))
+    torch.save({"fc.weight": torch.from_numpy(weight)}, folder / "head.pt")
 
 
 def _parquet(folder: Path, scores: Any, names: list[str]) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from transil.adaptation.columns import Columns, Corrected, temperature_of
-from transil.adaptation.corrector_file import read_corrector, write_corrector
+from transil.adaptation.corrector_file import FORMAT, VERSION, read_corrector, write_corrector
 from transil.adaptation.ledger import Ledger, open_ledger
 from transil.adaptation.left import LEAST_LEFT, left_of, softmax
 from transil.adaptation.matching import Spread, match, mean_softmax
@@ -30,6 +30,7 @@ from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, backwards, read_order
 from transil.correction.shipped import bank_for, load_bank
 from transil.errors import AdaptationWarning, TransilError
+from transil.pretrained import Pretrained
 from transil.schedule import IntArray, Schedule, ScheduleLike
 
 NO_BANK = "none"  # in place of a bank: the prior alone is used
@@ -42,7 +43,7 @@ MANY = 50
 REMEMBER = (CAUTIOUS, "remembered")
 
 
-class Corrector:
+class Corrector(Pretrained):
     """A correction of one state: a bank, adapted to unlabelled scores under a stated prior.
 
     - `schedule`: the groups of classes learned so far, or all; without it no groups are known, and the
@@ -64,6 +65,7 @@ class Corrector:
     to 1; `abstained_`, why nothing was done, or None.
     """
 
+    _kind = (FORMAT, VERSION)
     state_: int
     rows_: int
     n_features_in_: int

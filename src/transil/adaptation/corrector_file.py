@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from transil.adaptation.columns import Columns
 from transil.adaptation.priors import Prior
 from transil.arrays import Float64Array
 from transil.errors import TransilError
-from transil.files import check_replaceable, digest, open_regular, write_json
+from transil.files import check_replaceable, open_regular, write_json
 from transil.schedule import Schedule
-from transil.typed import read_file
+from transil.typed import Between, read_file, sealed
 
 if TYPE_CHECKING:
     from transil.adaptation.corrector import Corrector
@@ -47,12 +47,12 @@ class CorrectorFile:
     schedule: tuple[tuple[int, ...], ...]
     state: int
     method: str | None
-    rows: int
+    rows: Annotated[int, Between(0, 2**53)]
     centred: bool
     scale: tuple[float, ...]
     shift: tuple[float, ...]
     shifts: tuple[float, ...]
-    classes: tuple[str | int, ...]
+    classes: tuple[str, ...] | tuple[int, ...]
     predicted: tuple[float, ...] | None = None
     expected: tuple[float, ...] | None = None
     prior: PriorFile | None = None
@@ -61,10 +61,6 @@ class CorrectorFile:
     abstained: str | None = None
     provenance: Mapping[str, Any] | None = None
     checksum: str = ""
-
-    def sum(self) -> str:
-        """The checksum of everything else."""
-        return digest({key: value for key, value in asdict(self).items() if key != "checksum"})
 
 
 def write_corrector(path: str | os.PathLike[str], corrector: Corrector) -> None:
@@ -81,7 +77,7 @@ def write_corrector(path: str | os.PathLike[str], corrector: Corrector) -> None:
         scale=tuple(columns.scale.tolist()),
         shift=tuple(columns.shift.tolist()),
         shifts=tuple(corrector.shifts_.tolist()),
-        classes=tuple(c if isinstance(c, str) else int(c) for c in corrector.classes_),
+        classes=tuple(corrector.classes_.tolist()),
         predicted=_list(corrector.predicted_),
         expected=_list(corrector.expected_),
         prior=None if prior is None else PriorFile(prior.name, prior.says, tuple(prior.shares.tolist())),
@@ -91,7 +87,7 @@ def write_corrector(path: str | os.PathLike[str], corrector: Corrector) -> None:
         provenance={"transil": __version__},
     )  # fmt: skip
     check_replaceable(path, FORMAT, VERSION)
-    write_json(path, {**asdict(kept), "checksum": kept.sum()})
+    write_json(path, sealed(kept))
 
 
 def is_corrector(name: str | os.PathLike[str]) -> bool:
@@ -107,11 +103,16 @@ def read_corrector(path: str | os.PathLike[str], make: type[C]) -> C:
     """A fitted corrector from its file."""
     remedy = "fit it again"
     kept = read_file(path, CorrectorFile, FORMAT, VERSION, "corrector", remedy)
-    schedule = Schedule.from_groups(kept.schedule)
-    columns = schedule.columns(schedule.check_state(kept.state))
-    lists = (kept.scale, kept.shift, kept.shifts, kept.classes)
-    if any(len(values) != columns for values in lists) or kept.checksum != kept.sum():
-        raise TransilError(f"{path}: damaged corrector: its numbers do not go together; {remedy}")
+    prior = kept.prior
+    lists = [kept.scale, kept.shift, kept.shifts, kept.classes, kept.predicted, kept.expected]
+    lists += [prior.shares] if prior else []
+    try:
+        schedule = Schedule.from_groups(kept.schedule)
+        columns = schedule.columns(kept.state)
+        if any(values is not None and len(values) != columns for values in lists):
+            raise TransilError("its numbers do not go together")
+    except TransilError as error:
+        raise TransilError(f"{path}: damaged corrector: {error}; {remedy}") from None
     made = make(schedule, method=kept.method)
     known = Columns(np.array(kept.scale), np.array(kept.shift), kept.centred)
     made._known(schedule, kept.state, known)
@@ -121,8 +122,8 @@ def read_corrector(path: str | os.PathLike[str], make: type[C]) -> C:
     if named:
         made.feature_names_in_ = made.classes_
     made.predicted_, made.expected_ = _array(kept.predicted), _array(kept.expected)
-    if kept.prior is not None:
-        made.prior_ = Prior(kept.prior.name, np.array(kept.prior.shares), kept.prior.says)
+    if prior is not None:
+        made.prior_ = Prior(prior.name, np.array(prior.shares), prior.says)
     made.temperature_, made.left_, made.abstained_ = kept.temperature, kept.left, kept.abstained
     return made
 

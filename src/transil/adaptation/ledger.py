@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from transil.arrays import Float64Array
 from transil.errors import TransilError
-from transil.files import check_replaceable, digest, locked, write_json
-from transil.schedule import Schedule, ScheduleLike
-from transil.typed import read_file
+from transil.files import check_replaceable, locked, write_json
+from transil.schedule import MOST_CLASSES, Schedule, ScheduleLike
+from transil.typed import Between, read_file, sealed
 
 FORMAT, VERSION = "transil-ledger", 1
+Share = Annotated[float, Between(0, 1)]
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class Entry:
     all groups, as the corrected scores predicted them; `rows`: of how many images.
     """
 
-    rows: int
-    within: tuple[float, ...]
-    groups: tuple[float, ...]
+    rows: Annotated[int, Between(1, 2**53)]
+    within: tuple[Share, ...]
+    groups: tuple[Share, ...]
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,9 @@ class LedgerFile:
     format: str
     version: int
     method: str | None
-    sizes: tuple[int, ...]
+    sizes: tuple[Annotated[int, Between(1, MOST_CLASSES)], ...]
     states: Mapping[str, Entry]
     checksum: str = ""
-
-    def sum(self) -> str:
-        """The checksum of everything else."""
-        return digest({key: value for key, value in asdict(self).items() if key != "checksum"})
 
 
 class Ledger:
@@ -124,7 +121,7 @@ class Ledger:
             self.states = {**self.states, state: entry}
             states = {str(s): self.states[s] for s in sorted(self.states)}
             made = LedgerFile(FORMAT, VERSION, self.method, self.sizes, states)
-            write_json(self.path, {**asdict(made), "checksum": made.sum()})
+            write_json(self.path, sealed(made))
         return entry
 
     def _check_order(self, state: int) -> None:
@@ -146,13 +143,11 @@ class Ledger:
         remedy = "the shares of earlier states are lost; begin a new one beside it"
         kept = read_file(self.path, LedgerFile, FORMAT, VERSION, "ledger", remedy)
         wrong = f"{self.path}: damaged ledger"
-        if kept.checksum != kept.sum():
-            raise TransilError(f"{wrong}: its checksum is another one; {remedy}")
-        schedule = Schedule.from_sizes(kept.sizes)
+        if not kept.sizes:
+            raise TransilError(f"{wrong}: it has no groups; {remedy}")
+        known = {f"{state}": (size, state) for state, size in enumerate(kept.sizes, start=1)}
         for state, entry in kept.states.items():
-            sizes = schedule.sizes
-            known = state.isdecimal() and 1 <= int(state) <= len(sizes)
-            if not known or len(entry.within) != sizes[int(state) - 1]:
+            if (len(entry.within), len(entry.groups)) != known.get(state):
                 raise TransilError(
                     f"{wrong}: state {state[:20]} does not go with its sizes; {remedy}"
                 )

@@ -29,6 +29,7 @@ from transil.registry import Registry, nearest
 from transil.schedule import IntArray
 
 CAUTIOUS = "cautious"
+MOST = 1e100  # of a share, before all are made to add up to 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,10 +213,12 @@ def _numbers(given: Any) -> Float64Array:
 
 
 def _checked(shares: Float64Array) -> Float64Array:
-    if not np.isfinite(shares).all() or (shares < 0).any():
-        place = int(np.flatnonzero(~(np.isfinite(shares) & (shares >= 0)))[0])
+    good = (shares >= 0) & (shares <= MOST)
+    if not good.all():
+        place = int(np.flatnonzero(~good)[0])
         raise TransilError(
-            f"prior: the share of class {place} is {shares[place]:g}; shares are 0 or more"
+            f"prior: the share of class {place} is {shares[place]:g}; shares are 0 or more, and at most "
+            f"{MOST:g}"
         )
     total = math.fsum(shares.tolist())
     if total <= 0:

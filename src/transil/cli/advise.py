@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil.arrays import check_finite
 from transil.cli.options import Keep, Key, Order, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say, stdout
 from transil.errors import TransilError
 from transil.files import check_output, check_replaceable, read_json
 from transil.interop.array_files import TORCH, load_array
-from transil.interop.score_files import read_labels, read_scores
+from transil.interop.score_files import read_labels, read_scores, read_state
 
 if TYPE_CHECKING:
     from transil.adaptation.advice import Advice
@@ -101,12 +102,16 @@ def advise_command(
         check_replaceable(bank_out, FORMAT, VERSION)
     groups = read_schedule(schedule)
     assert groups is not None
-    scores = read_scores(source, key, read_names(keep)).scores
+    places = read_order_option(order)
+    scores = read_state(source, groups, state, key, read_names(keep), places)
+    earlier = None if before is None else read_scores(before, key, read_names(keep)).scores
+    if earlier is not None and earlier.ndim == 2:
+        check_finite(earlier, str(before))
     told = {
         "prior": read_prior(prior),
         "newest_labels": None if newest_labels is None else read_labels(newest_labels),
-        "before": None if before is None else read_scores(before, key, read_names(keep)).scores,
-        "order": read_order_option(order),
+        "before": earlier,
+        "order": places,
     }
     try:
         advice = advise(

@@ -23,7 +23,9 @@ from transil.cli import (
     correct,
     data,
     demo,
+    evaluate,
     experiments,
+    export,
     fits,
     ledger,
     predict,
@@ -46,7 +48,9 @@ app = typer.Typer(
 )
 advise.add_to(app)
 scores.add_to(app)
+evaluate.add_to(app)
 correct.add_to(app)
+export.add_to(app)
 fits.add_to(app)
 banks.add_to(app)
 ledger.add_to(app)

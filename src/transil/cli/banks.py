@@ -21,8 +21,8 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank import SHOWN, Bank
-from transil.correction.bank_json import FORMAT, VERSION, open_to_json
+from transil.correction.bank import FORMAT, SHOWN, VERSION, Bank
+from transil.correction.bank_json import open_to_json
 from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Pairs, Parameters
 from transil.correction.shipped import ANY, find_bank, load_bank, shipped_any, shipped_banks

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from transil.adaptation.corrector import Corrector
-from transil.adaptation.corrector_file import is_corrector, read_corrector
+from transil.cli.evaluate import describe
 from transil.cli.options import (
     Groups,
     Keep,
@@ -16,16 +16,13 @@ from transil.cli.options import (
     Order,
     Rescale,
     Strength,
+    load_correction,
     read_names,
     read_order_option,
-    strengthened,
 )
-from transil.cli.output import check_apart, note, progress_bar, read_schedule, say
-from transil.cli.scores import describe
+from transil.cli.output import check_apart, note, progress_bar, say
 from transil.correction.bank import Bank
 from transil.correction.scales import Newest
-from transil.correction.shipped import load_bank
-from transil.errors import TransilError
 from transil.interop.score_files import correct_file
 from transil.interop.tables import STREAM
 from transil.progress import part
@@ -87,7 +84,7 @@ def correct(
       transil correct scores.npy --bank lwf-s10 --state 7 --order order.json -o corrected.npy
       transil correct scores.npy --bank mine.json -o corrected.npy  (of advise --bank-out)
     """
-    loaded = _loaded(bank, schedule, strength)
+    loaded = load_correction(bank, schedule, strength)
     if STREAM not in (source, output):
         check_apart(output, source, "these are the scores to correct")
     costs: list[Newest] = []
@@ -109,16 +106,6 @@ def correct(
     tell(f"{output}: {rows:,} rows of state {done}, corrected with {how}")
     for cost in costs:
         tell(f"rescaled the bank predicts {cost}")
-
-
-def _loaded(bank: str, schedule: str | None, strength: float | None) -> Bank | Corrector:
-    """A bank, or a corrector from its file."""
-    if not is_corrector(bank):
-        return strengthened(load_bank(bank, schedule=read_schedule(schedule)), strength)
-    for word, given in (("schedule", schedule), ("strength", strength)):
-        if given is not None:
-            raise TransilError(f"{bank}: a corrector knows its {word}; leave out --{word}")
-    return read_corrector(bank, Corrector)
 
 
 def _described(corrector: Corrector) -> str:

@@ -104,7 +104,7 @@ def show(
       transil data show 'photos/?classes=cat,dog'
     """
     from transil.data.opening import open_images
-    from transil.data.sheet import check_sheet, contact_sheet
+    from transil.data.sheet import check_sheet, contact_sheet, own_sheet
     from transil.data.statistics import colour_statistics
 
     if sheet is not None:
@@ -114,6 +114,8 @@ def show(
             spec, size=size, rule=rule, root=root, skip_bad=skip_bad, cache_dir=cache_dir,
             progress=progress,
         )  # fmt: skip
+    if not as_json:
+        sheet = sheet or own_sheet(plain_name(images.name))
     train = images.splits["train"]
     statistics = colour_statistics(train.pixels, np.arange(len(train)))
     if as_json:
@@ -146,9 +148,9 @@ def show(
         counts = images.counts(split)
         rows.append([split, f"{len(data):,}", f"{counts.min():,}", f"{counts.max():,}"])
     print_table(None, ["split", "images", "fewest per class", "most per class"], rows)
-    path = sheet or Path(f"{plain_name(images.name)}-sheet.png")
-    contact_sheet(images, path)
-    say(f"contact sheet: {path}")
+    assert sheet is not None
+    contact_sheet(images, sheet)
+    say(f"contact sheet: {sheet}")
 
 
 def convert_command(

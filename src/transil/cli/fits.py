@@ -18,7 +18,8 @@ from transil.cli.output import (
     read_schedule,
     say,
 )
-from transil.correction.bank_json import FORMAT, VERSION, open_to_json
+from transil.correction.bank import FORMAT, VERSION
+from transil.correction.bank_json import open_to_json
 from transil.correction.fitting import fit, fit_any_schedule
 from transil.correction.objective import Penalty
 from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver

@@ -13,7 +13,7 @@ from transil.cli.output import print_json, print_table, read_schedule, say, warn
 from transil.correction.columns import read_order, reordered
 from transil.errors import TransilError
 from transil.files import check_replaceable
-from transil.interop.score_files import read_scores
+from transil.interop.score_files import read_state
 
 MOST_CLASSES = 6  # whose shares are shown in a line
 
@@ -64,8 +64,8 @@ def record(
         raise TransilError(f"{ledger}: a ledger is a .json file")
     check_replaceable(ledger, FORMAT, VERSION)
     opened = Ledger(ledger, groups, method)
-    scores = read_scores(source, key, read_names(keep)).scores
     places = read_order_option(order)
+    scores = read_state(source, groups, state, key, read_names(keep), places)
     if places is not None:
         scores = reordered(scores, read_order(places, scores.shape[-1]))
     again = state in opened.states

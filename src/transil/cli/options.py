@@ -6,7 +6,11 @@ from typing import Annotated
 
 import typer
 
+from transil.adaptation.corrector import Corrector
+from transil.adaptation.corrector_file import is_corrector, read_corrector
+from transil.cli.output import read_schedule
 from transil.correction.bank import Bank
+from transil.correction.shipped import load_bank
 from transil.errors import TransilError
 from transil.files import read_json
 
@@ -73,6 +77,18 @@ def check_goes_with_bank(bank: bool, rescale: bool, strength: float | None) -> N
     for name, given in (("rescale", rescale), ("strength", strength is not None)):
         if given and not bank:
             raise TransilError(f"--{name} goes with --bank")
+
+
+def load_correction(
+    name: str, schedule: str | None, strength: float | None, **others: object
+) -> Bank | Corrector:
+    """A bank, or a corrector from its file, which knows the schedule, the strength and `others`."""
+    if not is_corrector(name):
+        return strengthened(load_bank(name, schedule=read_schedule(schedule)), strength)
+    for word, given in {"schedule": schedule, "strength": strength, **others}.items():
+        if given is not None:
+            raise TransilError(f"{name}: a corrector knows its {word}; leave out --{word}")
+    return read_corrector(name, Corrector)
 
 
 def strengthened(bank: Bank, strength: float | None) -> Bank:

@@ -109,10 +109,13 @@ def print_facts(title: str, facts: Mapping[str, str]) -> None:
     stdout.print()
 
 
-def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: int) -> None:
+def print_matrix(
+    title: str, rows: Sequence[Sequence[float]], form: str, cell: int, *, square: bool = False
+) -> None:
     """One row per state, one column per group; as many groups side by side as the screen holds.
 
-    `form` formats a value, `cell` is the width of a column. The row of state s has s values.
+    `form` formats a value, `cell` is the width of a column. The row of state s has s values; `square`:
+    rows are those of the groups, and all have as many.
     """
     room = max(1, (stdout.width - 8) // cell)
     groups = max(len(row) for row in rows)
@@ -121,9 +124,9 @@ def print_matrix(title: str, rows: Sequence[Sequence[float]], form: str, cell: i
         part = f", groups {start + 1} to {stop}" if groups > room else ""
         lines = ["".join(f"{k:>{cell}}" for k in range(start + 1, stop + 1))]
         labels = ["group"]
-        for row in rows:
+        for number, row in enumerate(rows, start=1):
             if len(row) > start:
-                labels.append(f"state {len(row)}")
+                labels.append(f"group {number}" if square else f"state {len(row)}")
                 values = ("" if _missing(v) else format(v, form) for v in row[start:stop])
                 lines.append("".join(f"{text:>{cell}}" for text in values))
         _print_title(f"{title}{part}")

@@ -1,58 +1,37 @@
-"""Commands on scores: import-scores, evaluate."""
+"""The command that brings scores into a store: import-scores."""
 
 from __future__ import annotations
 
-import math
 import shlex
-import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from transil.arrays import probabilities
 from transil.cli.options import (
-    AnyMethod,
     Keep,
     Key,
-    Rescale,
-    Strength,
-    check_goes_with_bank,
     read_names,
     read_order_option,
-    strengthened,
 )
 from transil.cli.output import (
-    note,
-    percent,
-    print_csv,
-    print_json,
-    print_matrix,
     print_table,
     read_schedule,
     say,
 )
-from transil.correction.bank import Bank
-from transil.correction.scales import Newest, measured_scales
-from transil.correction.shipped import bank_for
-from transil.correction.strength import AS_FITTED
-from transil.errors import DataWarning, ScoreScaleWarning, TransilError
-from transil.evaluation import evaluate
+from transil.errors import TransilError
 from transil.files import check_regular, check_replaceable
-from transil.gains import Gain, gains
 from transil.head import Head
-from transil.metrics import Metrics, StateMetrics
 from transil.registry import nearest
-from transil.scores import FORMAT, MANIFEST, VERSION, ScoreStore
+from transil.scores import FORMAT, MANIFEST, VERSION
 
 LAYOUTS = ("dkt", "numpy")
-RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
+    """Register the command of this file."""
     app.command("import-scores", short_help="Scores of a model into a store.")(import_scores)
-    app.command("evaluate", short_help="Accuracy, raw and corrected.")(evaluate_command)
 
 
 def import_scores(
@@ -148,323 +127,3 @@ def import_scores(
     ]
     print_table(f"{output}: {saved.schedule}", ["split", "states", "rows in all"], rows)
     say(f"next: transil evaluate {shlex.quote(str(output))}")
-
-
-def evaluate_command(
-    store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
-    bank: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also correct with this bank (file or name, NAME@rescale); several are compared."
-        ),
-    ] = None,
-    split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
-    topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="All metrics as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per state.")] = False,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the result: a .png, .svg or .pdf file.")
-    ] = None,
-    any_method: AnyMethod = False,
-    rescale: Rescale = False,
-    strength: Strength = None,
-) -> None:
-    """Accuracy per state, averages and the accuracy matrix; raw, and corrected by a bank.
-
-    'average incremental accuracy' is the paper's: the mean over states 2..S, without the first.
-
-    \b
-    Examples:
-      transil evaluate runs/lucir
-      transil evaluate runs/lucir --bank lucir-s10.json
-      transil evaluate runs/lucir --bank lucir-s10.json --figure result.png
-      transil evaluate runs/lucir --bank lucir-s10.json --json > result.json
-      transil evaluate runs/lucir --bank lucir-s10 --rescale
-      transil evaluate runs/lucir --bank lucir-s10 --strength 0.5
-      transil evaluate runs/lucir --bank lucir-s10 --bank lucir-s10-bic
-      transil evaluate runs/mine --bank lwf-t-any
-      transil evaluate runs/lucir --bank lucir-s10@rescale --bank lucir-s10-authors
-    """
-    if as_json and as_csv:
-        raise TransilError("give --json or --csv, not both")
-    opened = ScoreStore.open(store)
-    _check_split(opened, split)
-    wanted = bank or []
-    for name in wanted:
-        if wanted.count(name) > 1:
-            raise TransilError(f"--bank {name} is given twice")
-    check_goes_with_bank(bool(wanted), rescale, strength)
-    banks = {
-        "./raw" if name == "raw" else name: strengthened(
-            bank_for(name.removesuffix(RESCALED), opened.schedule), strength
-        )
-        for name in wanted
-    }
-    costs: dict[str, Newest] = {}
-    results = {"raw": evaluate(opened, split=split, topk=(topk,))}
-    for name, one in banks.items():
-        one.check_store(opened, same_method=not any_method)
-        if rescale or name.endswith(RESCALED):
-            last = results["raw"].states[-1].state
-            plain, banks[name] = one, one.at_scale(measured_scales(opened, split))
-            one = banks[name]
-            if (cost := plain.newest(opened.get(split, last).scores, last)) is not None:
-                costs[name] = cost
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # of states to come: told already
-            results["corrected" if len(banks) == 1 else name] = evaluate(
-                opened, one, split=split, topk=(topk,), same_method=not any_method
-            )
-        if one.transfer.how == "oracle":
-            note(
-                f"note: {name} is an oracle, chosen on test labels: an upper bound over "
-                "single references, not a result"
-            )
-    told_absent(results["raw"], split)
-    won: list[Gain] = []
-    if banks and len(results["raw"].states) > 1 and not results["raw"].lost:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)
-            warnings.simplefilter("ignore", ScoreScaleWarning)  # told above
-            won = gains(opened, banks, split=split, same_method=not any_method)
-    if figure:
-        from transil.report.figures import draw_evaluation
-
-        several = {n: b.correction.name for n, b in banks.items()} if len(banks) > 1 else None
-        shown = None if several else next(iter(banks.values()), None)
-        draw_evaluation(results, opened.schedule, figure, _title(opened, shown), several)
-    if as_json:
-        data = _as_json(opened, banks, split, results)
-        print_json({**data, "gains": [vars(gain) for gain in won]} if won else data)
-    elif as_csv:
-        print_csv([row for name, m in results.items() for row in _csv_rows(name, m)])
-    elif len(banks) > 1:
-        _print_several(opened, banks, split, topk, results)
-        if won:
-            _print_gains(won)
-    else:
-        _print(opened, next(iter(banks.values()), None), split, topk, results, won)
-    if not (as_json or as_csv):
-        for name, cost in costs.items():
-            say(f"{name}: rescaled it predicts {cost}, last state")
-    if figure and not as_json and not as_csv:
-        say(f"figure: {figure}")
-
-
-def _points(gain: Gain | None) -> str:
-    return "" if gain is None else percent(gain.gain, sign=True)
-
-
-def _interval(gain: Gain | None, text: str = ", 95 % interval ") -> str:
-    if gain is None or gain.low is None or gain.high is None:
-        return ""
-    return f"{text}{percent(gain.low, sign=True)} to {percent(gain.high, sign=True)}"
-
-
-def _print_gains(won: list[Gain]) -> None:
-    """Over the raw scores, and over the first bank; on the same images."""
-    over_raw = [gain for gain in won if gain.over == "raw"]
-    first = over_raw[0].of
-    ahead = {gain.of: gain for gain in won if gain.over == first}
-    rows = [
-        [
-            g.of,
-            _points(g),
-            _interval(g, ""),
-            _points(ahead.get(g.of)),
-            _interval(ahead.get(g.of), ""),
-        ]
-        for g in over_raw
-    ]
-    heads = ["", "over raw", "95 % interval", "over the first", "95 % interval"]
-    print_table("gain of the average incremental accuracy (points)", heads, rows)
-
-
-def _check_split(store: ScoreStore, split: str) -> None:
-    if store.splits and split not in store.splits:
-        unseen = [name for name in store.splits if name != "train"]
-        others = " or ".join(f"--split {name}" for name in unseen or store.splits)
-        raise TransilError(
-            f"{store.name}: no split '{split}'; judge on one that is there: {others}"
-        )
-
-
-def told_absent(metrics: Metrics, split: str) -> None:
-    """Say where averages are not over all classes seen so far, or why there are none."""
-    gaps = metrics.lost or metrics.absent
-    if not gaps:
-        return
-    (state, group), more = gaps[0], len(gaps) - 1
-    note(
-        f"note: split '{split}' has no images of group {group} in state {state}"
-        + (f" and {more} more such gaps" if more else "")
-        + (
-            "; averages over states (-) need images of all classes seen so far"
-            if metrics.lost
-            else "; accuracies and averages are over the groups that are there"
-        )
-    )
-
-
-def describe(bank: Bank, rescaled: bool = False) -> str:
-    """A bank in a few words."""
-    rescaled = rescaled or bool(bank.provenance.get("rescaled"))
-    solver = f", {bank.solver}" if bank.solver else ""
-    count = len(bank.references)
-    how = f"{bank.transfer.how} of {count} references" if count > 1 else bank.references[0].name
-    strength = "" if bank.strength == AS_FITTED else f", strength {bank.strength:g}"
-    return f"{bank.correction.name} ({how}{solver}{', rescaled' if rescaled else ''}{strength})"
-
-
-def _title(store: ScoreStore, bank: Bank | None) -> str:
-    parts = [store.dataset, store.method, bank and describe(bank)]
-    return ", ".join(part for part in parts if part) or store.name
-
-
-def _as_json(
-    store: ScoreStore, banks: dict[str, Bank], split: str, results: dict[str, Metrics]
-) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "store": store.name,
-        "method": store.method,
-        "dataset": store.dataset,
-        "split": split,
-        "schedule": store.schedule.to_json(),
-    }
-    if len(banks) > 1:
-        data["raw"] = results["raw"].to_json()
-        data["banks"] = {
-            name: {**_bank_facts(bank), "corrected": results[name].to_json()}
-            for name, bank in banks.items()
-        }
-        return data
-    for bank in banks.values():
-        data["bank"] = _bank_facts(bank)
-    return {**data, **{name: metrics.to_json() for name, metrics in results.items()}}
-
-
-def _bank_facts(bank: Bank) -> dict[str, Any]:
-    return {
-        "correction": bank.correction.name,
-        "solver": bank.solver,
-        "transfer": bank.transfer.how,
-        "references": [reference.name for reference in bank.references],
-        "rescaled": bool(bank.provenance.get("rescaled")),
-        "strength": bank.strength,
-    }
-
-
-def _csv_rows(name: str, metrics: Metrics) -> list[dict[str, Any]]:
-    last = len(metrics.states)
-    return [
-        {
-            "scores": name,
-            "state": s.state,
-            "classes": s.classes,
-            "images": s.images,
-            "accuracy": s.accuracy,
-            "accuracy_group_mean": s.accuracy_group_mean,
-            **{f"top{k}": value for k, value in s.topk.items()},
-            "calibration_error": s.calibration_error,
-            **{
-                f"group_{k}": s.group_accuracy[k - 1] if k <= s.state else None
-                for k in range(1, last + 1)
-            },
-        }
-        for s in metrics.states
-    ]
-
-
-def _print(
-    store: ScoreStore,
-    bank: Bank | None,
-    split: str,
-    topk: int,
-    results: dict[str, Metrics],
-    won: list[Gain],
-) -> None:
-    say(f"{store.name}: {store.schedule}, split '{split}'")
-    if bank:
-        say(f"corrected with {describe(bank)}")
-    raw, corrected = results["raw"], results.get("corrected")
-    headings = ["state", "classes", "images", "raw"]
-    headings += ["corrected", "gain", f"raw top-{topk}"] if corrected else []
-    headings += [f"corr. top-{topk}" if corrected else f"top-{topk}"]
-    rows = []
-    for i, s in enumerate(raw.states):
-        row = [f"{s.state}", f"{s.classes}", f"{s.images:,}", percent(s.accuracy)]
-        if corrected:
-            c = corrected.states[i]
-            row += [percent(c.accuracy), percent(c.accuracy - s.accuracy, sign=True)]
-            row += [percent(s.topk[topk]), percent(c.topk[topk])]
-        else:
-            row += [percent(s.topk[topk])]
-        rows.append(row)
-    print_table("accuracy (%)", headings, rows)
-    print_table("summary (%)", *_summary(raw, corrected, topk))
-    for gain in won:
-        say(f"gain of the average: {_points(gain)} points{_interval(gain)}")
-    for name, metrics in results.items():
-        matrix = [
-            [100 * value for value in row[: i + 1]]
-            for i, row in enumerate(metrics.accuracy_matrix.tolist())
-        ]
-        print_matrix(f"accuracy per group (%), {name}", matrix, ".1f", 6)
-
-
-def _print_several(
-    store: ScoreStore,
-    banks: dict[str, Bank],
-    split: str,
-    topk: int,
-    results: dict[str, Metrics],
-) -> None:
-    """One column per bank."""
-    say(f"{store.name}: {store.schedule}, split '{split}'")
-    for name, bank in banks.items():
-        say(f"{name}: {describe(bank)}")
-    rows = [
-        [f"{s.state}", f"{s.classes}", *(percent(m.states[i].accuracy) for m in results.values())]
-        for i, s in enumerate(results["raw"].states)
-    ]
-    print_table("accuracy (%)", ["state", "classes", *results], rows)
-    each = [_values(metrics, topk) for metrics in results.values()]
-    summary = [[name, *(percent(values[name]) for values in each)] for name in each[0]]
-    print_table("summary (%)", ["", *results], summary)
-
-
-def _values(metrics: Metrics, topk: int) -> dict[str, float]:
-    last = metrics.states[-1]
-    return {
-        f"average incremental accuracy (states 2..{metrics.states[-1].state})": (
-            metrics.average_incremental_accuracy
-        ),
-        "  the same with the first state": metrics.average_incremental_accuracy_with_first,
-        "  the same as mean of groups": metrics.average_incremental_accuracy_group_mean,
-        "  the same, the group being known": metrics.average_incremental_accuracy_known_group,
-        f"  the same, top-{topk}": metrics.average_incremental_topk[topk],
-        "last accuracy": metrics.last_accuracy,
-        "forgetting": metrics.forgetting,
-        "calibration error, last state": last.calibration_error,
-        "share predicted as newest group, last state": last.prediction_share[-1],
-        "accuracy of the newest group, last state": last.group_accuracy[-1],
-        "accuracy of the groups before, last state": _older(last),
-    }
-
-
-def _older(state: StateMetrics) -> float:
-    """The accuracy over all images of past groups; NaN where there are none."""
-    share = state.image_share[-1]
-    newest = state.group_accuracy[-1] * share if share else 0.0
-    return (state.accuracy - newest) / (1.0 - share) if share < 1.0 else math.nan
-
-
-def _summary(raw: Metrics, corrected: Metrics | None, topk: int) -> tuple[list[str], Any]:
-    before = _values(raw, topk)
-    if corrected is None:
-        return ["", "raw"], [[name, percent(value)] for name, value in before.items()]
-    after = _values(corrected, topk)
-    return ["", "raw", "corrected", "change"], [
-        [name, percent(value), percent(after[name]), percent(after[name] - value, sign=True)]
-        for name, value in before.items()
-    ]

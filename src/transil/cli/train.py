@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil.cli.evaluate import told_absent
 from transil.cli.output import (
     note,
     percent,
@@ -18,7 +19,6 @@ from transil.cli.output import (
     say,
     stderr,
 )
-from transil.cli.scores import told_absent
 from transil.errors import TransilError
 from transil.progress import Progress
 from transil.scores import ScoreStore
@@ -63,6 +63,13 @@ def train_command(
     ] = None,
     size: Annotated[int | None, typer.Option(help="Scale images to this many pixels.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1.")] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(help="csv (the default), tensorboard, wandb or mlflow; may be repeated."),
+    ] = None,
+    allow_pickle: Annotated[
+        bool, typer.Option(help="net.weights may be a .pt file; only tensors are read from it.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
 ) -> None:
     """Train a model state by state; the same command again continues where it stopped.
@@ -76,6 +83,8 @@ def train_command(
       transil train --data photos/ --size 64 --recipe lucir-32 --states 5 -o runs/lucir \\
           train.epochs=40 seed=1
       transil train --data 'formula:strokes?classes=20' --recipe lwf-tiny --states 5 -o runs/tiny
+      transil train --data photos/ --method lwf --states 5 -o runs/tuned --log mlflow \\
+          net.body=timm:resnet18 net.weights=resnet18.safetensors
       transil train --data february/ --after runs/january -o runs/february
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
@@ -89,8 +98,8 @@ def train_command(
     given: dict[str, Any] = {"path": data, "role": role, "size": size}
     options: dict[str, Any] = {"data": {k: v for k, v in given.items() if v is not None}}
     options["data"].update(_groups(states, schedule))
-    if device is not None:
-        options["engine"] = {"device": device}
+    how = {"device": device, "log": log or None, "allow_pickle": allow_pickle or None}
+    options["engine"] = {k: v for k, v in how.items() if v is not None}
     over = [options, read_overrides(settings or [])]
     main = workers.rank() == 0
     # The images may decide on the recipe, so they are opened with the settings known until then.

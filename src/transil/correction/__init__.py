@@ -2,15 +2,16 @@
 
 from transil.correction.adam import Adam, Authors, Paper
 from transil.correction.affine import correct_groups
-from transil.correction.bank import Bank, Reference, Transfer
+from transil.correction.bank import Bank
 from transil.correction.checks import BankCheck, check_bank
 from transil.correction.design import Design
 from transil.correction.facts import Facts, Moments
-from transil.correction.fitting import fit, fit_state
+from transil.correction.fitting import fit, fit_any_schedule, fit_state
 from transil.correction.layers import AdBiC, AdBiCCentred, BiC, BiCAll, BiCPast, Correction
 from transil.correction.newton import Newton
 from transil.correction.objective import Penalty
 from transil.correction.parameters import Pairs, Parameters
+from transil.correction.references import Reference, Transfer
 from transil.correction.registry import (
     get_correction,
     get_solver,
@@ -51,6 +52,7 @@ __all__ = [
     "check_bank",
     "correct_groups",
     "fit",
+    "fit_any_schedule",
     "fit_state",
     "get_correction",
     "get_solver",

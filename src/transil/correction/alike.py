@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transil.errors import ScoreScaleWarning, TransilError
 
 if TYPE_CHECKING:
-    from transil.correction.bank import Reference
+    from transil.correction.references import Reference
 
 # References whose scores spread so many times as much as others' should not be averaged. Trained
 # alike they differ by up to 1.4 on photographs, and by 2 on the demo's formulas.
@@ -31,6 +31,21 @@ def check_alike(
             raise TransilError(
                 f"{names[1]}: its {what} is not that of {names[0]} ({other[what]} and {value}); "
                 f"{remedy}"
+            )
+
+
+def check_ratios(own: Sequence[int], sizes: Sequence[int]) -> None:
+    """An error where groups of these sizes do not compare as a bank's own do."""
+    if len(sizes) != len(own):
+        raise TransilError(
+            f"bank: it is for {len(own)} groups, not {len(sizes)}; "
+            "give the sizes of all, also of those still to come"
+        )
+    for k, (size, fitted) in enumerate(zip(sizes, own, strict=True), start=1):
+        if size * own[0] != fitted * sizes[0]:
+            raise TransilError(
+                f"bank: group {k} has {size} classes and group 1 {sizes[0]}, the bank's have "
+                f"{fitted} and {own[0]}; pairs only hold where groups compare alike in size"
             )
 
 

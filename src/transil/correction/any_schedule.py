@@ -45,8 +45,10 @@ def _moment(name: str) -> Feature:
 
     def read(facts: Facts) -> Float64Array:
         moments: Moments | None = facts.moments
-        if moments is None or not facts.scale:
+        if moments is None:
             raise TransilError("these facts hold no moments of scores")
+        if not facts.scale:
+            raise TransilError("all scores of a row are equal; such scores have no scale")
         value: Float64Array = np.asarray(getattr(moments, name)) / facts.scale
         if not (np.abs(value) < LARGEST).all():
             raise TransilError(

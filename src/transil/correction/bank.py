@@ -7,14 +7,12 @@ for the same fit; its layout is in docs/formats.md.
 
 from __future__ import annotations
 
-import math
 import os
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -29,54 +27,32 @@ from transil.arrays import (
     readable,
 )
 from transil.correction.affine import correct_groups
+from transil.correction.alike import check_ratios
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
-from transil.correction.comparing import brought_to, compared, newest_of
+from transil.correction.comparing import at_scale, brought_to, compared, newest_of
 from transil.correction.facts import Facts
-from transil.correction.layers import Correction, told
+from transil.correction.layers import Correction
 from transil.correction.parameters import Pairs, Parameters
+from transil.correction.references import Reference, Transfer, check_references
 from transil.correction.rules import RULES
 from transil.correction.scales import Comparison, Newest
-from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED, at_strength, read_strength
 from transil.errors import TransilError
-from transil.files import read_json, write_json
+from transil.files import read_json_as, write_json
 from transil.frames import AnyScores, array_of, is_frame, like_frame
+from transil.pretrained import Pretrained
 from transil.schedule import Schedule, ScheduleLike
 from transil.scores import ScoreStore
 
 if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer
 
+FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
 SHOWN = 12  # names in a message
-Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
-    """What one reference data set gave: the pairs of each state from 2, and how it was fitted."""
-
-    name: str
-    pairs: Mapping[int, Parameters]
-    records: Mapping[int, FitRecord] = field(default_factory=dict)
-    scale: Mapping[int, float] = field(default_factory=dict)  # see `score_scale`
-    source: str | None = None  # fingerprint of the score store
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """How the references' pairs become those that are applied.
-
-    `how` names a rule (see `rules`); `reference` is the only one in use, as with 'single'; `choice`
-    gives that of each state, as with 'oracle'.
-    """
-
-    how: str = "mean"
-    reference: str | None = None
-    choice: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Bank:
+class Bank(Pretrained):
     """Fitted pairs of one method, schedule, correction and solver, for one or more references.
 
     `strength`: a factor on (alpha - 1, beta) of what is applied, 1 as fitted (see `at_strength`).
@@ -93,21 +69,22 @@ class Bank:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[int, Facts] = field(default_factory=dict)  # by state, where scores were measured
     strength: float = AS_FITTED
+    _kind: ClassVar = (FORMAT, VERSION)
 
     def __post_init__(self) -> None:
-        if not self.references:
-            raise TransilError("bank: it has no references")
-        if self.schedule.states < 2:
-            raise TransilError("bank: a schedule of one state has nothing to correct")
-        if len(self._by_name) < len(self.references):
-            names = Counter(reference.name for reference in self.references)
-            twice = names.most_common(1)[0][0]
-            raise TransilError(f"bank: two references are called '{twice}'; rename one")
-        counts: dict[int, dict[str, int]] = {}  # of parameters, by state
-        for reference in self.references:
-            self._check_reference(reference, counts)
+        check_references(self.references, self.schedule, self.correction)
         self._check_transfer()
         object.__setattr__(self, "strength", read_strength(self.strength))
+
+    def _check_transfer(self) -> None:
+        wants = RULES.find(self.transfer.how).wants
+        if wants == "reference":
+            self.reference(self.transfer.reference or "")
+        if wants == "target":
+            for state in range(2, self.schedule.states + 1):
+                if state not in self.transfer.choice:
+                    raise TransilError(f"bank: the oracle names no reference for state {state}")
+                self.reference(self.transfer.choice[state])
 
     def __repr__(self) -> str:
         names = self.names()
@@ -188,10 +165,25 @@ class Bank:
             centred=self.correction.centred,
         )  # fmt: skip
 
-    def layer(self, state: int, *, order: OrderLike | None = None) -> CorrectionLayer:
-        """The correction of a state as a torch module, the last layer of a model to deploy."""
+    def layer(
+        self, state: int | None = None, *, order: OrderLike | None = None, like: Any = None
+    ) -> CorrectionLayer:
+        """The correction of a state as a torch module, the last layer of a model to deploy.
+
+        `like`: unlabelled scores (..., columns) of that model, to which the bank is brought first (see
+        `Bank.like`); they also tell the state where it is not given.
+        """
         from transil.correction.torch_layer import CorrectionLayer
 
+        if like is not None:
+            like = array_of(like)
+            check_scores(like)
+            places = None if order is None else read_order(order, like.shape[-1])
+            like = reordered(like, places)
+            state = state_of(like, self.schedule) if state is None else state
+            return self.like(like, state).layer(state, order=order)
+        if state is None:
+            raise TransilError("layer: give the state, or scores of it (like=scores)")
         pairs, group = self.applied(state), self.schedule.group_of_column(state) - 1
         if order is not None:
             group = group[backwards(read_order(order, len(group)))]
@@ -277,17 +269,7 @@ class Bank:
         groups of 10 become ten of 20. The file then keeps the sizes it was fitted on.
         """
         own, sizes = self.schedule.sizes, Schedule.of(schedule).sizes
-        if len(sizes) != len(own):
-            raise TransilError(
-                f"bank: it is for {len(own)} groups, not {len(sizes)}; "
-                "give the sizes of all, also of those still to come"
-            )
-        for k, (size, fitted) in enumerate(zip(sizes, own, strict=True), start=1):
-            if size * own[0] != fitted * sizes[0]:
-                raise TransilError(
-                    f"bank: group {k} has {size} classes and group 1 {sizes[0]}, the bank's have "
-                    f"{fitted} and {own[0]}; pairs only hold where groups compare alike in size"
-                )
+        check_ratios(own, sizes)
         if sizes == own:
             return self
         provenance = {"fitted_sizes": list(own), **self.provenance}  # the first ones, if again
@@ -313,40 +295,7 @@ class Bank:
         trained in another way has the same bias, perhaps, but scores of another size. References
         that are not in use are left out.
         """
-        if not isinstance(scales, Mapping):
-            raise TransilError(f"scales are given by state, as {{7: 6.2}}, not as {scales!r}")
-        if self.correction.measured:  # it looks at the scores anyway
-            return self
-        lack = set(range(2, max(scales, default=0))) - set(scales)
-        if lack and self.correction.lasting:
-            raise TransilError(
-                f"'{self.correction.name}' applies the pairs of all states so far: give the scale of "
-                f"state {min(lack)}, too, or use Bank.like"
-            )
-        references = []
-        for reference in self.used():
-            pairs, known = dict(reference.pairs), dict(reference.scale)
-            for state, scale in scales.items():
-                self.schedule.check_state(state)
-                if not (math.isfinite(scale) and scale > 0):
-                    raise TransilError(f"state {state}: a scale is above 0, not {scale}")
-                if state == 1:
-                    continue
-                if not known.get(state):
-                    raise TransilError(
-                        f"bank, reference '{reference.name}': the scale of its scores in state "
-                        f"{state} is not known, so it cannot be brought to another one"
-                    )
-                pairs[state] = self._scaled(pairs[state], state, scale / known[state])
-                known[state] = float(scale)
-            references.append(replace(reference, pairs=pairs, scale=known))
-        provenance = {**self.provenance, "rescaled": True}
-        return replace(self, references=tuple(references), provenance=provenance)
-
-    def _scaled(self, fitted: Parameters, state: int, ratio: float) -> Parameters:
-        """What is fitted in a state, for scores `ratio` times as large: beta grows, alpha does not."""
-        design = self.correction.designed(Facts(self.schedule, state))
-        return fitted.replaced(np.where(design.moves_beta, ratio, 1.0) * fitted.vector)
+        return at_scale(self, scales)
 
     def like(self, scores: Any, state: int) -> Bank:
         """The bank at the scale of these scores (..., columns) of a state; earlier states follow.
@@ -368,8 +317,9 @@ class Bank:
         return brought_to(self, scores, state)[0]
 
     def alone(self, name: str) -> Bank:
-        """A bank that applies the parameters of one reference."""
-        return replace(self, transfer=Transfer("single", self.reference(name).name))
+        """A bank of one reference."""
+        # Without the others, which would be checked again: of many references all are asked for.
+        return replace(self, references=(self.reference(name),), transfer=Transfer("single", name))
 
     def _history(self, state: int) -> Mapping[int, Parameters]:
         """The transferred parameters of the state, and of those before it where they stay in use."""
@@ -483,7 +433,7 @@ class Bank:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bank:
         """Read the file of a bank of one schedule; anything wrong in it is told with its place."""
-        return in_file(path, cls.from_json)
+        return read_json_as(path, cls.from_json)
 
     def to_json(self) -> dict[str, Any]:
         """The bank as plain values. Times are left out: the same fit gives the same bytes."""
@@ -497,41 +447,3 @@ class Bank:
         from transil.correction.bank_json import bank_from_json
 
         return bank_from_json(data)
-
-    # -- checks -------------------------------------------------------------------------------
-
-    def _check_reference(self, reference: Reference, counts: dict[int, dict[str, int]]) -> None:
-        wanted = range(2, self.schedule.states + 1)
-        if sorted(reference.pairs) != list(wanted):
-            missing = min(set(wanted) ^ set(reference.pairs))
-            raise TransilError(
-                f"bank, reference '{reference.name}': state {missing} does not belong or is "
-                f"missing; the schedule ({self.schedule}) asks for states 2 to {wanted[-1]}"
-            )
-        for state, fitted in reference.pairs.items():
-            if state not in counts:
-                counts[state] = dict(self.correction.outline(self.schedule, state).counts)
-            if fitted.counts != counts[state]:
-                raise TransilError(
-                    f"bank, reference '{reference.name}', state {state}: {told(fitted.counts)}, but "
-                    f"'{self.correction.name}' has {told(counts[state])}"
-                )
-
-    def _check_transfer(self) -> None:
-        wants = RULES.find(self.transfer.how).wants
-        if wants == "reference":
-            self.reference(self.transfer.reference or "")
-        if wants == "target":
-            for state in range(2, self.schedule.states + 1):
-                if state not in self.transfer.choice:
-                    raise TransilError(f"bank: the oracle names no reference for state {state}")
-                self.reference(self.transfer.choice[state])
-
-
-def in_file(path: str | os.PathLike[str], read: Callable[[Any], Read]) -> Read:
-    """What is read from a JSON file; anything wrong in it is told with its name."""
-    data = read_json(path)
-    try:
-        return read(data)
-    except TransilError as error:
-        raise TransilError(f"{path}: {error}") from None

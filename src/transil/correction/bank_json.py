@@ -2,31 +2,142 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from transil.correction.bank import Bank, Reference, Transfer
+from transil.correction.bank import FORMAT, VERSION, Bank
 from transil.correction.facts import Facts, Moments
 from transil.correction.layers import Correction, told
 from transil.correction.open_bank import MOST_STATES, OpenBank, Seen
 from transil.correction.parameters import Pairs, Parameters
+from transil.correction.references import Reference, Transfer
 from transil.correction.registry import get_correction
 from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
-from transil.schedule import Schedule
+from transil.schedule import Schedule, read_state
+from transil.typed import Between, read_record, short
 
 ANY = "any"  # in place of a schedule
 ALL = "all"  # in place of a state: the parameters of all of them
-FORMAT, VERSION = "transil-bank", 2  # version 1 knew pairs only, and is read
-LARGEST = 1e100  # of any number: its square is still one, too
-MOST_SEEN = 1e9  # of states, of classes, of a group's size over the mean
-MOST_SCALE = 1e38  # larger scores are no numbers in single precision
+
+Number: TypeAlias = Annotated[float, Between(-1e100, 1e100)]  # the square is still one, too
+Numbers: TypeAlias = tuple[Number, ...]
+# Larger scores are no numbers in single precision.
+Scale: TypeAlias = Annotated[float, Between(1e-38, 1e38)]
+
+
+# -- the files, key by key ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One state of a reference; in version 1 the pairs lie in it themselves."""
+
+    parameters: Mapping[str, Numbers] | None = None
+    alpha: Numbers = ()
+    beta: Numbers = ()
+    score_scale: Annotated[float, Between(0, 1e100)] | None = None
+    fit: FitRecord | None = None
+
+    def __post_init__(self) -> None:
+        self.fitted  # noqa: B018  # what is wrong with it is told with its place
+
+    @cached_property
+    def fitted(self) -> Parameters:
+        """What was fitted."""
+        if self.parameters is None:
+            return Pairs(self.alpha, self.beta)
+        return _parameters(self.parameters)
+
+
+@dataclass(frozen=True)
+class ReferenceFile:
+    """A reference and its states, or all of them as one."""
+
+    name: str
+    states: Mapping[str, StateFile]
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class TransferFile:
+    """See `Transfer`; the bank checks it."""
+
+    how: str
+    reference: str | None = None
+    choice: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FactsFile:
+    """What was measured of a state, a number for each group."""
+
+    score_scale: Scale
+    share: Numbers
+    mean: Numbers
+    deviation: Numbers
+    top: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyFile:
+    """What all banks have."""
+
+    correction: str
+    correction_settings: Mapping[str, Any] = field(default_factory=dict)
+    method: str | None
+    solver: str | None
+    settings: Mapping[str, Any]
+    score_kind: str
+    provenance: Mapping[str, Any]
+
+    def read(self) -> dict[str, Any]:
+        """By the names that banks have for it; checked as far as it is looked at."""
+        looked_at: list[tuple[str, Any, Any]] = [
+            ("settings.penalty", self.settings.get("penalty", {}), Mapping[str, Number]),
+            ("provenance.versions", self.provenance.get("versions", {}), Mapping[str, Any]),
+            ("provenance.datasets", self.provenance.get("datasets", []), list[Any]),
+        ]
+        for where, value, hint in looked_at:
+            read_record(value, hint, "bank", where)
+        return {
+            "correction": get_correction(self.correction, **self.correction_settings),
+            "method": self.method,
+            "solver": self.solver,
+            "settings": self.settings,
+            "score_kind": self.score_kind,
+            "provenance": self.provenance,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankFile(AnyFile):
+    """A bank of one schedule."""
+
+    schedule: Schedule
+    references: tuple[ReferenceFile, ...]
+    transfer: TransferFile
+    facts: Mapping[str, FactsFile] = field(default_factory=dict)
+    strength: float = AS_FITTED
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFile(AnyFile):
+    """A bank for any schedule."""
+
+    parameters: Mapping[str, Numbers]
+    references: tuple[str, ...]
+    seen: Seen
+    methods: tuple[str, ...] = ()
+    expected: str | None
+
+
+# -- written -----------------------------------------------------------------------------------
 
 
 def bank_to_json(bank: Bank) -> dict[str, Any]:
@@ -70,46 +181,9 @@ def open_to_json(bank: OpenBank) -> dict[str, Any]:
         "score_kind": bank.score_kind,
         "references": list(bank.references),
         "expected": bank.expected,
-        "parameters": {name: vector.tolist() for name, vector in bank.parameters.items()},
+        **_values(bank.parameters),
         "provenance": dict(bank.provenance),
     }
-
-
-def any_bank_from_json(data: Any) -> Bank | OpenBank:
-    """A bank of one schedule, or one for any."""
-    if isinstance(data, dict) and data.get("schedule") == ANY:
-        return _open_bank(_bank_object(data))
-    return bank_from_json(data)
-
-
-def _open_bank(top: _Object) -> OpenBank:
-    seen = top.object("seen")
-    limits = {}
-    for field in fields(Seen):
-        limits[field.name] = seen.numbers(field.name)
-        if len(limits[field.name]) != 2 or not _are_limits(*limits[field.name]):
-            raise seen.wrong(field.name, "a smallest and a largest number above 0")
-    names = top.texts("references")
-    if not names:
-        raise top.wrong("references", "a list of names")
-    correction, parameters = _correction(top), _named(top.object("parameters"))
-    wanted = correction.outline(Schedule.equal(2, 2), 2).counts
-    if parameters.counts != wanted:
-        raise TransilError(
-            f"bank: it has {told(parameters.counts)}, but '{correction.name}' has {told(wanted)}"
-        )
-    return OpenBank(
-        correction=correction,
-        parameters=parameters,
-        references=tuple(names),
-        seen=Seen(**{name: (low, high) for name, (low, high) in limits.items()}),
-        method=top.text_or_none("method"),
-        methods=tuple(top.texts("methods")) if "methods" in top.data else (),
-        solver=top.text_or_none("solver"),
-        **_settings(top),
-        score_kind=top.text("score_kind"),
-        expected=top.text_or_none("expected"),
-    )
 
 
 def _correction_to_json(correction: Correction) -> dict[str, Any]:
@@ -120,130 +194,12 @@ def _correction_to_json(correction: Correction) -> dict[str, Any]:
     }
 
 
-def _correction(top: _Object) -> Correction:
-    known = "correction_settings"
-    settings = top.object(known).data if known in top.data else {}
-    return get_correction(top.text("correction"), **settings)
-
-
-def _bank_object(data: Any) -> _Object:
-    """The bank, where it is one of a version that is known."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
-    if data.get("version") not in (1, VERSION) or isinstance(data["version"], bool):
-        raise TransilError(
-            f"bank version {_short(data.get('version'))}, but this transil reads 1 to {VERSION}; "
-            "use the transil that wrote it, or a newer one"
-        )
-    return _Object(data, "bank")
-
-
-def bank_from_json(data: Any) -> Bank:
-    """Read what `bank_to_json` gave; anything wrong is told with its place."""
-    top = _bank_object(data)
-    if data.get("schedule") == ANY:
-        raise TransilError(
-            "this bank holds for any schedule: say which one (--schedule 12,5,5,8, or "
-            "load_bank(..., schedule=[12, 5, 5, 8]))"
-        )
-    transfer = top.object("transfer")
-    schedule = Schedule.from_json(top.object("schedule").data)
-    return Bank(
-        correction=_correction(top),
-        schedule=schedule,
-        references=tuple(
-            _reference_from_json(_Object(item, f"bank, reference {number}"), schedule.states)
-            for number, item in enumerate(top.list("references"), start=1)
-        ),
-        method=top.text_or_none("method"),
-        solver=top.text_or_none("solver"),
-        **_settings(top),
-        score_kind=top.text("score_kind"),
-        transfer=Transfer(
-            transfer.text("how"),  # Bank checks it
-            transfer.text("reference") if "reference" in transfer.data else None,
-            _choice(transfer.object("choice")) if "choice" in transfer.data else {},
-        ),
-        facts=_facts(top.object("facts"), schedule) if "facts" in top.data else {},
-        strength=top.number("strength") if "strength" in top.data else AS_FITTED,
-    )
-
-
-def _settings(top: _Object) -> dict[str, Any]:
-    """The `settings` and the `provenance`, of which only what is looked at is checked."""
-    settings, provenance = top.object("settings"), top.object("provenance")
-    if "penalty" in settings.data:
-        penalty = settings.object("penalty")
-        for name in penalty.data:
-            penalty.number(name)
-    if "versions" in provenance.data:
-        provenance.object("versions")
-    if "datasets" in provenance.data:
-        provenance.list("datasets")
-    return {"settings": settings.data, "provenance": provenance.data}
-
-
-class _Object:
-    """A JSON object that tells where a key is missing or a value has the wrong form."""
-
-    def __init__(self, data: Any, where: str) -> None:
-        if not isinstance(data, dict):
-            raise TransilError(f"{where}: expected an object, not {_short(data)}")
-        self.data, self.where = data, where
-
-    def get(self, key: str) -> Any:
-        if key not in self.data:
-            raise TransilError(f"{self.where}: the key '{key}' is missing")
-        return self.data[key]
-
-    def wrong(self, key: str, wanted: str) -> TransilError:
-        return TransilError(f"{self.where}: '{key}' must be {wanted}, not {_short(self.data[key])}")
-
-    def text(self, key: str) -> str:
-        value = self.get(key)
-        if not isinstance(value, str):
-            raise self.wrong(key, "a text")
-        return value
-
-    def text_or_none(self, key: str) -> str | None:
-        return None if self.get(key) is None else self.text(key)
-
-    def number(self, key: str) -> float:
-        if not _is_number(self.get(key)):
-            raise self.wrong(key, "a number")
-        return float(self.data[key])
-
-    def numbers(self, key: str) -> list[float]:
-        values = self.list(key)
-        if not all(map(_is_number, values)):
-            raise self.wrong(key, "a list of numbers")
-        return [float(value) for value in values]
-
-    def texts(self, key: str) -> list[str]:
-        values = self.list(key)
-        if not all(isinstance(value, str) for value in values):
-            raise self.wrong(key, "a list of names")
-        return values
-
-    def list(self, key: str) -> list[Any]:
-        if not isinstance(self.get(key), list):
-            raise self.wrong(key, "a list")
-        found: list[Any] = self.data[key]
-        return found
-
-    def object(self, key: str) -> _Object:
-        return _Object(self.get(key), f"{self.where}, '{key}'")
-
-
 def _reference_to_json(reference: Reference) -> dict[str, Any]:
     states = {}
     fitted = sorted(reference.pairs.items())
     if len(fitted) > 1 and all(one is fitted[0][1] for _, one in fitted):
-        return {
-            "name": reference.name,
-            "source": reference.source,
-            "states": {ALL: _values(fitted[0][1])},
-        }
+        states[ALL] = _values(fitted[0][1])
+        fitted = []
     for state, pairs in fitted:
         entry = _values(pairs)
         if state in reference.scale:
@@ -259,102 +215,97 @@ def _values(parameters: Parameters) -> dict[str, Any]:
     return {"parameters": {name: vector.tolist() for name, vector in parameters.items()}}
 
 
-def _reference_from_json(data: _Object, last: int) -> Reference:
-    name, given = data.text("name"), data.object("states")
-    pairs: dict[int, Parameters] = {}
-    records, scale = {}, {}
-    if list(given.data) == [ALL]:
-        if last > MOST_STATES:  # a short file could name any number
-            raise TransilError(f"bank: {last} states; one set of parameters is for {MOST_STATES}")
-        pairs = dict.fromkeys(range(2, last + 1), _parameters(given.object(ALL)))
-        return Reference(name, pairs, source=data.text_or_none("source"))
-    for key, item in given.data.items():
-        state = _state(key, f"bank, reference '{name}'")
-        entry = _Object(item, f"bank, reference '{name}', state {state}")
-        try:
-            pairs[state] = _parameters(entry)
-        except TransilError as error:
-            text = str(error)
-            raise TransilError(
-                text if text.startswith("bank") else f"{entry.where}: {text}"
-            ) from None
-        if "score_scale" in entry.data:
-            scale[state] = entry.number("score_scale")
-            if scale[state] < 0:
-                raise entry.wrong("score_scale", "0 or more")
-        if "fit" in entry.data:
-            records[state] = _record(entry.object("fit"))
-    return Reference(name, pairs, records, scale, source=data.text_or_none("source"))
-
-
-def _parameters(entry: _Object) -> Parameters:
-    """Of one state; those of version 1 are pairs and lie in the state itself."""
-    if "parameters" not in entry.data:
-        return Pairs(entry.numbers("alpha"), entry.numbers("beta"))
-    return _named(entry.object("parameters"))
-
-
-def _named(given: _Object) -> Parameters:
-    if list(given.data) == ["alpha", "beta"]:
-        return Pairs(given.numbers("alpha"), given.numbers("beta"))
-    return Parameters({name: given.numbers(name) for name in given.data})
-
-
-def _record(data: _Object) -> FitRecord:
-    converged = data.data.get("converged")
-    if converged is not None and not isinstance(converged, bool):
-        raise data.wrong("converged", "true or false")
-    return FitRecord(
-        objective=data.number("objective"),
-        gradient_norm=data.number("gradient_norm"),
-        iterations=int(data.number("iterations")),
-        seconds=math.nan,
-        converged=converged,
-        kept=int(data.number("kept")) if "kept" in data.data else None,
-    )
-
-
 def _facts_to_json(facts: Facts) -> dict[str, Any]:
     moments = facts.moments
     assert moments is not None  # a bank keeps facts of scores only
     return {"score_scale": facts.scale, **{k: v.tolist() for k, v in vars(moments).items()}}
 
 
-def _facts(data: _Object, schedule: Schedule) -> dict[int, Facts]:
-    """What was measured of each state."""
-    found = {}
-    for key in data.data:
-        state, entry = schedule.check_state(_state(key, data.where)), data.object(key)
-        values = [entry.numbers(field.name) for field in fields(Moments)]
-        if any(len(vector) != state for vector in values):
-            raise TransilError(f"{entry.where}: expected {state} numbers for each of its groups")
-        moments = Moments(*(np.array(vector) for vector in values))
-        if not 0.0 < entry.number("score_scale") < MOST_SCALE:
-            raise entry.wrong("score_scale", "a number above 0 that scores can have")
-        found[state] = Facts(schedule, state, entry.number("score_scale"), moments)
-    return found
+# -- read --------------------------------------------------------------------------------------
 
 
-def _choice(data: _Object) -> Mapping[int, str]:
-    return {_state(key, data.where): data.text(key) for key in data.data}
+def any_bank_from_json(data: Any) -> Bank | OpenBank:
+    """A bank of one schedule, or one for any."""
+    if not _is_open(data):
+        return bank_from_json(data)
+    kept = read_record(data, OpenFile, "bank")
+    if not kept.references:
+        raise TransilError("bank: it has no references")
+    known, parameters = kept.read(), _parameters(kept.parameters)
+    wanted = known["correction"].outline(Schedule.equal(2, 2), 2).counts
+    if parameters.counts != wanted:
+        raise TransilError(
+            f"bank: it has {told(parameters.counts)}, but '{kept.correction}' has {told(wanted)}"
+        )
+    return OpenBank(
+        parameters=parameters,
+        references=kept.references,
+        seen=kept.seen,
+        methods=kept.methods,
+        expected=kept.expected,
+        **known,
+    )
 
 
-def _state(key: str, where: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,7}", key):
-        raise TransilError(f"{where}: '{key[:20]}' is not the number of a state")
-    return int(key)
+def bank_from_json(data: Any) -> Bank:
+    """Read what `bank_to_json` gave; anything wrong is told with its place."""
+    if _is_open(data):
+        raise TransilError(
+            "this bank holds for any schedule: say which one (--schedule 12,5,5,8, or "
+            "load_bank(..., schedule=[12, 5, 5, 8]))"
+        )
+    kept = read_record(data, BankFile, "bank")
+    transfer = kept.transfer
+    choice = {
+        read_state(key, "bank: transfer.choice: "): name for key, name in transfer.choice.items()
+    }
+    return Bank(
+        schedule=kept.schedule,
+        references=tuple(_reference(one, kept.schedule.states) for one in kept.references),
+        transfer=Transfer(transfer.how, transfer.reference, choice),
+        facts=dict(_facts(key, of, kept.schedule) for key, of in kept.facts.items()),
+        strength=kept.strength,
+        **kept.read(),
+    )
 
 
-def _are_limits(least: float, most: float) -> bool:
-    return 1.0 / MOST_SEEN < least <= most < MOST_SEEN
+def _is_open(data: Any) -> bool:
+    """Whether a bank is for any schedule; an error where it is none of a version that is known."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise TransilError(f'not a bank (a JSON object with "format": "{FORMAT}")')
+    if data.get("version") not in (1, VERSION) or isinstance(data["version"], bool):
+        raise TransilError(
+            f"bank version {short(data.get('version'))}, but this transil reads 1 to {VERSION}; "
+            "use the transil that wrote it, or a newer one"
+        )
+    return bool(data.get("schedule") == ANY)
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return -LARGEST < value < LARGEST
+def _reference(given: ReferenceFile, last: int) -> Reference:
+    where = f"bank, reference '{given.name}'"
+    if list(given.states) == [ALL]:
+        if last > MOST_STATES:  # a short file could name any number
+            raise TransilError(f"bank: {last} states; one set of parameters is for {MOST_STATES}")
+        pairs = dict.fromkeys(range(2, last + 1), given.states[ALL].fitted)
+        return Reference(given.name, pairs, source=given.source)
+    states = {read_state(key, f"{where}: "): entry for key, entry in given.states.items()}
+    return Reference(
+        given.name,
+        pairs={state: entry.fitted for state, entry in states.items()},
+        records={state: entry.fit for state, entry in states.items() if entry.fit},
+        scale={s: e.score_scale for s, e in states.items() if e.score_scale is not None},
+        source=given.source,
+    )
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+def _parameters(given: Mapping[str, Numbers]) -> Parameters:
+    return Pairs(**given) if list(given) == ["alpha", "beta"] else Parameters(given)
+
+
+def _facts(key: str, given: FactsFile, schedule: Schedule) -> tuple[int, Facts]:
+    """What was measured of a state."""
+    state = schedule.check_state(read_state(key, "bank: facts: "))
+    moments = {name: np.array(getattr(given, name)) for name in Moments.__dataclass_fields__}
+    if any(len(vector) != state for vector in moments.values()):
+        raise TransilError(f"bank: facts.{key}: expected {state} numbers for each of its groups")
+    return state, Facts(schedule, state, given.score_scale, Moments(**moments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from transil.correction.scales import (
     score_scale,
     some_rows,
 )
+from transil.errors import TransilError
 
 if TYPE_CHECKING:
     from transil.correction.bank import Bank
@@ -77,6 +78,41 @@ def brought_to(bank: Bank, scores: Any, state: int) -> tuple[Bank, Comparison | 
     if found.unlike:  # only then it is told
         found = replace(found, newest=newest_of(bank, rows, state, brought))
     return brought, found
+
+
+def at_scale(bank: Bank, scales: Mapping[int, float]) -> Bank:
+    """What `Bank.at_scale` gives."""
+    if not isinstance(scales, Mapping):
+        raise TransilError(f"scales are given by state, as {{7: 6.2}}, not as {scales!r}")
+    if bank.correction.measured:  # it looks at the scores anyway
+        return bank
+    lack = set(range(2, max(scales, default=0))) - set(scales)
+    if lack and bank.correction.lasting:
+        raise TransilError(
+            f"'{bank.correction.name}' applies the pairs of all states so far: give the scale of "
+            f"state {min(lack)}, too, or use Bank.like"
+        )
+    for state, scale in scales.items():
+        bank.schedule.check_state(state)
+        if not (math.isfinite(scale) and scale > 0):
+            raise TransilError(f"state {state}: a scale is above 0, not {scale}")
+    wanted = {state: float(scale) for state, scale in scales.items() if state > 1}
+    references = []
+    for one in bank.used():
+        pairs = dict(one.pairs)
+        for state, scale in wanted.items():
+            if not one.scale.get(state):
+                raise TransilError(
+                    f"bank, reference '{one.name}': the scale of its scores in state "
+                    f"{state} is not known, so it cannot be brought to another one"
+                )
+            # Of scores that are larger, beta grows and alpha does not.
+            moves = bank.correction.designed(Facts(bank.schedule, state)).moves_beta
+            ratio = np.where(moves, scale / one.scale[state], 1.0)
+            pairs[state] = pairs[state].replaced(ratio * pairs[state].vector)
+        references.append(replace(one, pairs=pairs, scale={**one.scale, **wanted}))
+    provenance = {**bank.provenance, "rescaled": True}
+    return replace(bank, references=tuple(references), provenance=provenance)
 
 
 def newest_of(bank: Bank, scores: Any, state: int, rescaled: Bank | None = None) -> Newest | None:

@@ -10,13 +10,14 @@ import numpy as np
 
 from transil.arrays import check_raw, check_scores, to_numpy
 from transil.correction.alike import check_alike, check_scales
-from transil.correction.bank import Bank, Reference
+from transil.correction.bank import Bank
 from transil.correction.evidence import Evidence
 from transil.correction.layers import AdBiCCentred, Correction
 from transil.correction.objective import Problem
 from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Parameters
 from transil.correction.predicted import refuse_predictions
+from transil.correction.references import Reference
 from transil.correction.registry import get_correction, get_solver
 from transil.correction.scales import score_scale
 from transil.correction.solvers import Fit, Solver

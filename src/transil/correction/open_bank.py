@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transil.correction.any_fit import PENALTY, fit_any
-from transil.correction.bank import Bank, Reference
+from transil.correction.bank import Bank
 from transil.correction.evidence import NEWTON, Evidence
 from transil.correction.layers import Correction
 from transil.correction.parameters import Parameters
+from transil.correction.references import Reference
 from transil.errors import ScheduleWarning, TransilError
 from transil.files import write_json
 from transil.schedule import Schedule, ScheduleLike
 
 MOST_STATES = 300
+MOST_SEEN = 1e9  # of states, of classes, of a group's size over the mean
 # Beyond the smallest and largest that references had, by this factor, pairs are a guess.
 BEYOND = 1.5
 GENERIC = "generic"
@@ -36,6 +38,11 @@ class Seen:
     classes: tuple[float, float]
     ratio: tuple[float, float]
 
+    def __post_init__(self) -> None:
+        for what, (least, most) in vars(self).items():
+            if not 1.0 / MOST_SEEN < least <= most < MOST_SEEN:
+                raise TransilError(f"{what}: expected a smallest and a largest number above 0")
+
     @classmethod
     def of(cls, schedules: Sequence[Schedule]) -> Seen:
         """What these schedules show."""
@@ -52,9 +59,13 @@ class Seen:
         ):
             for value, factor in ((low, least / low), (high, high / most)):
                 if factor > BEYOND:
-                    were = f"{least:.3g} to {most:.3g} were seen"
-                    said.append(f"{value:,.3g} {what} ({were}: {factor:.1f} times off)")
+                    were = f"{_shown(least)} to {_shown(most)} were seen"
+                    said.append(f"{_shown(value)} {what} ({were}: {factor:.1f} times off)")
         return said
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:.3g}"
 
 
 def _numbers(schedule: Schedule) -> tuple[tuple[float, float], ...]:

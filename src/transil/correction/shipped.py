@@ -13,12 +13,12 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transil.correction.bank import Bank, in_file
+from transil.correction.bank import Bank
 from transil.correction.bank_json import any_bank_from_json
 from transil.correction.open_bank import GENERIC, OpenBank
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.errors import TransilError
-from transil.files import read_json
+from transil.files import read_json, read_json_as
 from transil.schedule import Schedule, ScheduleLike
 
 if TYPE_CHECKING:
@@ -136,13 +136,13 @@ def find_bank(
                     f"bank '{bank}': states, correction and solver do not go with it"
                 )
             with resources.as_file(folder().joinpath(f"{method}{ANY}.json")) as path:
-                return in_file(path, any_bank_from_json)
+                return read_json_as(path, any_bank_from_json)
         return find_shipped(name, **choices).load()
     if chosen:
         raise TransilError(
             f"{bank}: this is a file; states, correction and solver choose among shipped banks only"
         )
-    return in_file(bank, any_bank_from_json)
+    return read_json_as(bank, any_bank_from_json)
 
 
 def shipped_any() -> list[str]:

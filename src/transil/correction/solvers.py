@@ -9,6 +9,7 @@ Three solvers, always named with a result, because they give different numbers (
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
@@ -31,7 +32,7 @@ class FitRecord:
     objective: float
     gradient_norm: float
     iterations: int
-    seconds: float
+    seconds: float = math.nan  # not in files: the same fit gives the same bytes
     converged: bool | None = None
     kept: int | None = None
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from transil.correction.alike import check_alike, check_scales
-from transil.correction.bank import Bank, Transfer
+from transil.correction.bank import Bank
+from transil.correction.references import Transfer
 from transil.correction.rules import RULES
 from transil.errors import TransilError
 from transil.files import digest

@@ -12,10 +12,11 @@ import numpy as np
 
 from transil.data.images import Images
 from transil.errors import TransilError, missing
-from transil.files import atomic_file, check_output
+from transil.files import atomic_file, check_output, open_regular
 
 GAP = 2
 MARGIN = 150  # room for class names
+MARK = ("Software", "transil")  # within a sheet, by which it is known for ours
 
 
 def check_sheet(path: str | os.PathLike[str]) -> Path:
@@ -24,6 +25,18 @@ def check_sheet(path: str | os.PathLike[str]) -> Path:
         raise TransilError(f"{path}: contact sheets are .png files")
     check_output(path)
     return Path(path)
+
+
+def own_sheet(name: str) -> Path:
+    """The path of a sheet that nobody named: it takes the place of nothing but another sheet."""
+    path = check_sheet(f"{name}-sheet.png")
+    if path.exists():
+        with open_regular(path) as file:
+            if "\0".join(MARK).encode() not in file.read(200):
+                raise TransilError(
+                    f"{path}: this picture is there and is no sheet; name one by --sheet"
+                )
+    return path
 
 
 def contact_sheet(
@@ -37,7 +50,7 @@ def contact_sheet(
 ) -> None:
     """Draw the first images of some classes, spread over all of them, with their names."""
     try:
-        from PIL import Image, ImageDraw
+        from PIL import Image, ImageDraw, PngImagePlugin
     except ModuleNotFoundError:
         raise missing("contact sheets need", "pillow") from None
     target = check_sheet(path)
@@ -56,7 +69,9 @@ def contact_sheet(
             picture = picture.resize((tile, tile), Image.Resampling.LANCZOS)
             sheet.paste(picture, (MARGIN + column * step, top))
     out = io.BytesIO()
-    sheet.save(out, format="PNG")
+    mark = PngImagePlugin.PngInfo()
+    mark.add_text(*MARK)
+    sheet.save(out, format="PNG", pnginfo=mark)
     with atomic_file(target) as file:
         file.write(out.getvalue())
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from transil.data.statistics import Statistics
 from transil.errors import DataWarning, TransilError
 from transil.settings import plain
 from transil.typed import build
@@ -43,10 +44,19 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class NetConfig:
-    """The network; `last_relu` null means: as the method wants it."""
+    """The network; `last_relu` null means: as the method wants it.
+
+    `body`: one of transil's, 'timm:NAME', or 'MODULE:FUNCTION' of a module named by --import.
+    `weights`: a file of weights for it; their `weights_digest` is filled in. A `frozen` body does not
+    learn. `colours`: what images are normalised by; null: as the body wants, else as the data are.
+    """
 
     body: str = "resnet18-32"
     last_relu: bool | None = None
+    weights: str | None = None
+    weights_digest: str | None = None
+    frozen: bool = False
+    colours: Statistics | None = None
 
 
 MOST_PAD, MOST_THREADS = 1024, 1024
@@ -67,6 +77,7 @@ class TrainConfig:
     `later_lr`: 'same' in all states, or 'by-state', lr / s (what the released FT code does).
     `warmup`: epochs before the full rate is reached, in equal steps, in each state; at most a
     quarter of its epochs.
+    `body_lr`: another learning rate for the body (null: the same), which follows the same schedule.
     `drops`: epochs after which lr is multiplied by `factor`, or shares of the epochs (below 1).
     `plateau_on`: the loss that 'plateau' watches, the mean of an 'epoch' or its 'last-batch'.
     `augment_val`: validation scores of augmented images, as the released LUCIR code makes them.
@@ -76,6 +87,7 @@ class TrainConfig:
     first_epochs: int | None = None
     batch_size: int = 128
     lr: float = 0.1
+    body_lr: float | None = None
     later_lr: Literal["same", "by-state"] = "same"
     warmup: int = 0
     momentum: float = 0.9
@@ -107,8 +119,8 @@ class TrainConfig:
         for name in ("epochs", "lr", "factor"):
             if getattr(self, name) <= 0:
                 raise TransilError(f"train.{name} is {getattr(self, name)}; it must be above 0")
-        for name in ("momentum", "weight_decay", "pad", "patience", "warmup"):
-            if getattr(self, name) < 0:
+        for name in ("body_lr", "momentum", "weight_decay", "pad", "patience", "warmup"):
+            if (getattr(self, name) or 0) < 0:
                 raise TransilError(f"train.{name} is {getattr(self, name)}; it must be 0 or more")
         if self.momentum >= 1:
             raise TransilError(f"train.momentum is {self.momentum}; it must be below 1")
@@ -121,7 +133,7 @@ class TrainConfig:
             if value is not None and value < 1:
                 raise TransilError(f"train.{name} is {value}; it must be at least 1")
         for most, names in {
-            MOST_RATE: ("lr", "weight_decay", "factor"),
+            MOST_RATE: ("lr", "body_lr", "weight_decay", "factor"),
             MOST_COUNT: ("epochs", "first_epochs", "batch_size", "warmup", "patience"),
             MOST_PIXELS: ("size", "eval_resize"),
         }.items():
@@ -153,7 +165,8 @@ class EngineConfig:
     takes a minute before the first step.
     `image_gigabytes`: how much of a device's memory images may take (null: half of what is free);
     larger sets are streamed. `threads`: of the CPU (null: as torch has it); with one, small networks
-    are fast even on a busy machine.
+    are fast even on a busy machine. `log`: where the numbers of each epoch go besides log.jsonl, as
+    `transil.interop.loggers` has them. `allow_pickle`: weights may be a file of torch's as well.
     """
 
     device: str = "auto"
@@ -162,7 +175,15 @@ class EngineConfig:
     compile: bool = False
     checkpoint_minutes: float = 2.0
     image_gigabytes: float | None = None
-    tensorboard: bool = False
+    log: tuple[str, ...] = ("csv",)
+    tensorboard: bool = False  # what log=[tensorboard] was called in early versions
+    allow_pickle: bool = False
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The loggers by name, each once."""
+        early = ("tensorboard",) if self.tensorboard else ()
+        return tuple(dict.fromkeys((*self.log, *early)))
 
 
 def without_fuse(engine: Any, where: str) -> Any:

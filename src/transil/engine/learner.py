@@ -50,6 +50,8 @@ class Learner:
             classes,
             last_relu=bool(config.net.last_relu),
             seed=config.init_seed,
+            weights=config.net.weights,
+            frozen=config.net.frozen,
         )
         self.net.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.teacher = self._frozen_copy() if self.method.teacher and len(stream) > 1 else None
@@ -69,6 +71,7 @@ class Learner:
         self.transform = train_transform(config.train, stream.image_size)
         self._feed: DeviceImages | None = None
         self.rate = torch.tensor(config.train.lr, device=self.device)
+        self.body_rate = self.rate if config.train.body_lr is None else self.rate.clone()
         self.optimiser = self._optimiser(config.train)
         self._sums = torch.zeros(3, device=self.device)  # of an epoch, see `Step`
         # For which kind of step: with a teacher, and which weights learn.
@@ -137,7 +140,10 @@ class Learner:
         Pauses every few steps, and says how many batches of the epoch are launched.
         """
         step = self._step()
+        train = self.config.train
         self.rate.fill_(rate)
+        if train.body_lr is not None:
+            self.body_rate.fill_(rate * train.body_lr / train.lr)
         if not start:
             self._sums.zero_()
         for number in range(start + 1, len(self.feed) + 1):
@@ -288,16 +294,17 @@ class Learner:
         return copied
 
     def _optimiser(self, train: TrainConfig) -> torch.optim.Optimizer:
-        """SGD whose learning rate is a tensor: one capture serves all of them."""
-        decayed: list[nn.Parameter] = []
-        others: list[nn.Parameter] = []
+        """SGD whose learning rates are tensors: one capture serves all of them."""
+        groups: dict[tuple[int, float], dict[str, Any]] = {}
         for name, parameter in self.net.named_parameters():
             bias = name.endswith("bias") and not train.decay_biases
-            (others if bias else decayed).append(parameter)
-        groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": train.weight_decay}]
-        if others:
-            groups.append({"params": others, "weight_decay": 0.0})
-        optimiser = torch.optim.SGD(groups, lr=self.rate, momentum=train.momentum, fused=True)
+            decay = 0.0 if bias else train.weight_decay
+            rate = self.body_rate if name.startswith("body.") else self.rate
+            group = {"params": [], "weight_decay": decay, "lr": rate}
+            groups.setdefault((id(rate), decay), group)["params"].append(parameter)
+        optimiser = torch.optim.SGD(
+            list(groups.values()), lr=self.rate, momentum=train.momentum, fused=True
+        )
         for parameter in self.net.parameters():
             optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
         return optimiser

@@ -125,7 +125,9 @@ def after(
         data: dict[str, Any] = own.config().to_dict()
     else:
         groups = {"states": None, "sizes": None, "schedule": None, "order": None}
-        data = merge(_read(os.fspath(run))[1].to_dict(), {"data": groups})
+        # The body is the other one's, whatever weights that one began with.
+        fresh = {"data": groups, "net": {"weights": None, "weights_digest": None}}
+        data = merge(_read(os.fspath(run))[1].to_dict(), fresh)
     data = merge(data, {"after": os.fspath(run)})
     for over in overrides:
         data = merge(data, over)

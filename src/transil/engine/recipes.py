@@ -8,7 +8,7 @@ from typing import Any
 from transil.engine.config import RunConfig
 from transil.errors import TransilError
 from transil.methods.registry import METHODS, get_method
-from transil.settings import merge
+from transil.settings import flatten, merge
 from transil.yaml_files import names_in, read_named, read_yaml
 
 
@@ -39,12 +39,15 @@ def resolve(
 ) -> RunConfig:
     """The settings of a run: those of a recipe, then each of `overrides` over them.
 
-    Without a recipe, the one of the method for images of that size is taken.
+    Without a recipe, the one of the method for images of that size is taken; where weights are given,
+    the one for fine-tuning.
     """
+    overrides = list(overrides)
     if recipe is None:
         if method is None:
             raise TransilError("give a method or a recipe")
-        recipe = default_recipe(method, image_size or 32)
+        weights = any(flatten(over).get("net.weights") is not None for over in overrides)
+        recipe = default_recipe(method, image_size or 32, finetune=weights)
     data = load_recipe(recipe)
     used = data.get("method", method)
     if not isinstance(used, str):
@@ -73,10 +76,10 @@ def _has(method: str, used: str) -> bool:
     return used in (method, *METHODS.find(method).family)
 
 
-def default_recipe(method: str, image_size: int) -> str:
-    """The recipe of a method for images of that size."""
+def default_recipe(method: str, image_size: int, *, finetune: bool = False) -> str:
+    """The recipe of a method for images of that size, or for weights that are trained already."""
     cls = METHODS.find(method)
-    kind = "32" if image_size <= 64 else "224"
+    kind = "finetune" if finetune else "32" if image_size <= 64 else "224"
     name = f"{cls.trained_as()}-{kind}"
     if name not in recipe_names():
         raise TransilError(f"method '{method}' has no recipe '{name}'; give one with --recipe")

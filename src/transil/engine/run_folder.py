@@ -203,6 +203,8 @@ class RunFolder:
             new |= {key: old.get(key) for key in CALLED}  # the same images, moved or copied
         if data.get("past") is not None and kept.get("past") == data.get("past"):
             new["after"] = old.get("after")  # the same run, called otherwise or moved
+        if old["net.weights_digest"] == new["net.weights_digest"]:
+            new["net.weights"] = old["net.weights"]  # the same weights, moved or copied
         changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
         if FINGERPRINT in changed and not OPENED & set(changed):
             raise TransilError(

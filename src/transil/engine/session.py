@@ -12,8 +12,8 @@ from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.learner import Learner
 from transil.engine.run_folder import TIMES, RunFolder
-from transil.engine.tensorboard import Board
 from transil.errors import TransilError
+from transil.interop.loggers import Loggers
 from transil.progress import Progress
 
 # Seconds between two words on an epoch under way.
@@ -47,8 +47,10 @@ class Reading:
 class Session:
     """One start of a run: what it logs, when it saves, what it shows."""
 
-    def __init__(self, run: RunFolder, learner: Learner, board: Board, progress: Progress) -> None:
-        self.run, self.learner, self.board, self.progress = run, learner, board, progress
+    def __init__(
+        self, run: RunFolder, learner: Learner, loggers: Loggers, progress: Progress
+    ) -> None:
+        self.run, self.learner, self.loggers, self.progress = run, learner, loggers, progress
         self.workers, self.config = learner.workers, learner.config
         self.states = len(learner.stream)
         self.images = self.state_images = 0  # seen since this start, and in this state
@@ -96,7 +98,7 @@ class Session:
         if self.workers.main:
             self.run.log(line)
             before = self.config.train.total_epochs(self.state.number - 1)
-            self.board.add(line, before + reading.epoch)
+            self.loggers.log(line, before + reading.epoch)
         self.images += count
         self.state_images += count
         self.loss = loss

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,12 +13,15 @@ import torch
 from transil.data.images import Images
 from transil.data.opening import open_images
 from transil.data.stream import ClassStream
-from transil.engine.config import DataConfig, RunConfig
-from transil.engine.tensorboard import check_tensorboard
+from transil.engine.config import DataConfig, NetConfig, RunConfig
 from transil.engine.transforms import eval_transform, train_transform
 from transil.errors import DataWarning, TransilError
+from transil.files import sha256
+from transil.interop.loggers import check_loggers
 from transil.methods.base import Method
 from transil.nets.bodies import BODIES
+from transil.nets.net import build_net
+from transil.nets.outside import check_outside, check_weights, is_outside, wanted_by
 from transil.progress import Progress, no_progress
 
 
@@ -41,17 +46,24 @@ def open_run_images(config: RunConfig, progress: Progress = no_progress) -> Imag
     data = config.data
     if not data.path:
         raise TransilError("no data set is given; name one with --data, or data.path in a recipe")
-    return open_images(data.path, size=data.size, rule=data.rule, root=data.root, progress=progress)
+    size = wanted_by(config.net.body).size if data.size is None else data.size
+    return open_images(data.path, size=size, rule=data.rule, root=data.root, progress=progress)
 
 
 def completed(config: RunConfig, method: Method, images: Images, device: torch.device) -> RunConfig:
     """The config with every 'auto' and null decided, as it is written down; what cannot be, is told."""
-    check_input(config, images)
     train, net = config.train, config.net
-    if train.precision == "auto":
-        train = replace(train, precision="bfloat16" if device.type == "cuda" else "float32")
     if net.last_relu is None:
         net = replace(net, last_relu=method.last_relu)
+    if net.weights is not None:
+        check_weights(net.weights, config.engine.allow_pickle)
+        digest = sha256(net.weights)
+        net = replace(net, weights=str(Path(net.weights).absolute()), weights_digest=digest)
+    net = replace(net, colours=net.colours or wanted_by(net.body).colours)
+    config = replace(config, net=net)
+    check_input(config, images)
+    if train.precision == "auto":
+        train = replace(train, precision="bfloat16" if device.type == "cuda" else "float32")
     return replace(
         config,
         settings=method.settings(),
@@ -64,15 +76,32 @@ def completed(config: RunConfig, method: Method, images: Images, device: torch.d
 
 def check_input(config: RunConfig, images: Images) -> None:
     """Errors that would otherwise come after hours: images that do not fit network or transforms."""
-    body = BODIES.find(config.net.body)
-    for transform in (train_transform, eval_transform):
-        size = transform(config.train, images.size).output(images.size)
-        if size < body.least:
+    transforms = (t(config.train, images.size) for t in (train_transform, eval_transform))
+    sizes = tuple(transform.output(images.size) for transform in transforms)
+    if not is_outside(config.net.body):
+        body = BODIES.find(config.net.body)
+        if min(sizes) < body.least:
             raise TransilError(
-                f"net.body={body.name} needs images of at least {body.least} px, not {size}"
+                f"net.body={body.name} needs images of at least {body.least} px, not {min(sizes)}"
             )
-    if config.engine.tensorboard:
-        check_tensorboard()
+    if is_outside(config.net.body) or config.net.weights is not None:
+        _check_net(config.net, sizes)
+    if config.net.body.startswith("timm:") and not (config.net.weights or config.after):
+        warnings.warn(
+            f"net.body={config.net.body} begins with random weights; give net.weights=FILE.safetensors "
+            "for trained ones",
+            DataWarning,
+            stacklevel=2,
+        )
+    check_loggers(config.engine.logs)
+
+
+@lru_cache(maxsize=16)
+def _check_net(net: NetConfig, sizes: tuple[int, ...]) -> None:
+    """Errors of a body from outside, and of weights; experiments ask for the same one many times."""
+    made = build_net(net.body, "linear", 1, last_relu=bool(net.last_relu), weights=net.weights)
+    if is_outside(net.body):
+        check_outside(made.body, net.body, sizes)
 
 
 def complete_data(data: DataConfig, images: Images, *, one_state: bool) -> DataConfig:
@@ -120,6 +149,7 @@ def make_stream(config: RunConfig, images: Images) -> ClassStream:
         order=data.order if isinstance(data.order, str) else list(data.order or ()),
         **splitting(data),
         role=data.role,
+        colours=config.net.colours,
     )
     if data.role == "reference" and not sum(stream.counts().get("val", [])):
         warnings.warn(

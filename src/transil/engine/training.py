@@ -29,11 +29,12 @@ from transil.engine.run_folder import LABEL_MAP, RunFolder
 from transil.engine.scored import states_to_score
 from transil.engine.session import Reading, Session
 from transil.engine.setup import completed, find_device, make_stream, open_run_images
-from transil.engine.tensorboard import Board
 from transil.engine.workers import Workers
 from transil.errors import DataWarning, TransilError
+from transil.interop.loggers import Begun, Loggers
 from transil.methods.registry import get_method
 from transil.progress import Progress, no_progress
+from transil.settings import flatten
 
 
 def train(
@@ -88,17 +89,16 @@ def training(
         if first > len(stream) and not unscored:
             return
         learner = Learner(config, method, stream, workers)
-        done = config.train.total_epochs(first - 1) + (current.epoch if current else 0)
-        wanted = config.engine.tensorboard and workers.main
-        board = stack.enter_context(Board(run.path, wanted, done))
-        session = Session(run, learner, board, progress)
+        if workers.main:
+            run.cut_log(first, current.epoch if current else 0)
+        begun = Begun(run.path, flatten(config.to_dict()), run.lines())
+        loggers = stack.enter_context(Loggers(config.engine.logs if workers.main else (), begun))
+        session = Session(run, learner, loggers, progress)
         yield from score_again(unscored, session)
         if finished:
             learner.load(finished.tensors, run.state_path(finished.state))
         elif past:
             session.begin_after(take_over(learner, run))
-        if workers.main:
-            run.cut_log(first, current.epoch if current else 0)
         for number in range(first, len(stream) + 1):
             state = stream.enter(number)
             losses, batches = (list(current.losses), current.batches) if current else ([], 0)

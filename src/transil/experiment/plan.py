@@ -36,7 +36,12 @@ GUESSES = {
     ("cpu", "resnet18-32"): 40,
 }
 # Settings that came after the first runs were named.
-ADDED = (("after",), ("train", "warmup"))
+ADDED = (
+    ("after",),
+    ("train", "warmup"),
+    ("train", "body_lr"),
+    *(("net", name) for name in ("weights", "weights_digest", "frozen", "colours")),
+)
 
 
 @dataclass(frozen=True)
@@ -270,7 +275,7 @@ def make_task(
         stream = make_stream(config, images[dataset])
     except TransilError as error:
         raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
-    key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}})
+    key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}, "net": {"weights": None}})
     del key["engine"]
     for *parts, name in ADDED:  # at its default it leaves the names of runs as they were
         given, usual = key, RunConfig().to_dict()

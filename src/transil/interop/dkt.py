@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from transil.arrays import to_numpy
 from transil.correction import parameters
-from transil.correction.bank import Bank, Reference, Transfer
+from transil.correction.bank import Bank
+from transil.correction.references import Reference, Transfer
 from transil.correction.registry import get_correction
 from transil.errors import TransilError
 from transil.files import digest, sha256

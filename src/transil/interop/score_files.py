@@ -77,6 +77,21 @@ def read_scores(
     return ScoreFile(source, scores, key or "scores", str(found.dtype) == "torch.bfloat16")
 
 
+def read_state(
+    source: str | os.PathLike[str],
+    schedule: Schedule,
+    state: int | None,
+    key: str | None = None,
+    keep: Sequence[str] = (),
+    order: OrderLike | None = None,
+) -> FloatArray:
+    """The scores (rows, columns) of a file, which must be those of a state, as they stand in it."""
+    file = read_scores(source, key, keep)
+    columns = file.scores.shape[-1] if file.scores.ndim else 0
+    _state_of(file, schedule, state, keep, None if order is None else read_order(order, columns))
+    return file.scores
+
+
 def read_labels(source: Path) -> NDArray[Any]:
     """The labels of a file of any kind: its only array, or its only column, (rows,)."""
     if not is_table(source):
@@ -85,7 +100,10 @@ def read_labels(source: Path) -> NDArray[Any]:
         found = read_table(source).scores
         if not found.size:
             raise TransilError(f"{source}: expected one column of whole numbers, the labels")
-    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    with np.errstate(invalid="ignore"):
+        whole = found.astype(np.int64)  # tables, and torch's users, keep them as floats
+    return whole if np.array_equal(whole, found) else found
 
 
 def write_scores(

@@ -7,20 +7,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transil.report import names
+from transil.report.rendering import notes
 from transil.report.study import Study, check_size, grouped, unique
 from transil.report.tables import MISSING, Entry, Row, Table
 
 if TYPE_CHECKING:
     from transil.experiment.results import Choice
-
-NOTE = (
-    "Average accuracy in %, and points over the uncorrected model; mean over seeds. 'Left out': each "
-    "reference in turn is the target, the pairs of the others that share no class with it are "
-    "averaged and applied to its held-out validation images. The best solver and penalty of a method "
-    "(bold) are so chosen by references alone; a target has a say only where it is a reference, "
-    "too. Other corrections stand beside them and are not chosen from. The columns of targets were "
-    "looked at afterwards; they are test images, as in Table 1."
-)
 
 
 def choice_table(study: Study) -> Table | None:
@@ -54,7 +46,9 @@ def choice_table(study: Study) -> Table | None:
     heads = [("references, left out" if t == "left out" else names.target(t), f"S = {s}")
              for t, s in columns]  # fmt: skip
     title = f"Solver and penalty of {names.correction(name)}, and other corrections: which transfer best"
-    return Table("solvers", title, "method, solver", tuple(heads), tuple(rows), (NOTE,))
+    return Table(
+        "solvers", title, "method, solver", tuple(heads), tuple(rows), notes("choice_notes")
+    )
 
 
 def candidate_name(text: str) -> str:

@@ -12,6 +12,9 @@ import numpy as np
 from transil.errors import TransilError
 from transil.files import atomic_file
 from transil.metrics import Metrics
+from transil.report.drawing import whole_ticks
+from transil.report.figures_accuracy import heat
+from transil.report.figures_scores import draw_scores
 from transil.report.names import shorten
 from transil.report.palette import BLUE, GREY, ORANGE, Style, bank_styles
 from transil.report.plotting import figure_class, settings
@@ -62,8 +65,8 @@ def _figure(
                                           **({"width_ratios": (2, 1.1)} if alone else {}))  # fmt: skip
         accuracy, scores = first.subplots(1, 2)
         _draw_accuracy(accuracy, results, {"raw": RAW, "corrected": CORRECTED})
-        _draw_scores(scores, results)
-        _draw_matrices(second, results, schedule)
+        _draw_group_scores(scores, results, schedule)
+        _draw_matrices(second, results)
     return figure
 
 
@@ -101,48 +104,25 @@ def _average(metrics: Metrics) -> str:
     return "one state" if np.isnan(average) else f"mean of states 2..S: {average:.1f} %"
 
 
-def _draw_scores(axes: Any, results: Mapping[str, Metrics]) -> None:
-    styles = {"raw": RAW, "corrected": CORRECTED}
+def _draw_group_scores(axes: Any, results: Mapping[str, Metrics], schedule: Schedule) -> None:
     for i, (name, metrics) in enumerate(results.items()):
-        shift = 0.16 * (i - (len(results) - 1) / 2)  # side by side around their group
         last = metrics.states[-1]
-        groups = np.arange(1, last.state + 1)
-        # Predictions do not depend on a common shift of all scores; the mean is taken out so
-        # that raw and corrected scores, which lie elsewhere, can be compared.
-        weights = [metrics.states[k].classes - (metrics.states[k - 1].classes if k else 0)
-                   for k in range(last.state)]  # fmt: skip
-        mean = np.array(last.mean_score) - np.average(last.mean_score, weights=weights)
-        axes.errorbar(
-            groups + shift, mean, yerr=last.score_deviation, fmt="o", capsize=3,
-            color=styles[name][0], label=name,
-        )  # fmt: skip
-    axes.axhline(0, color="black", linewidth=0.6)
+        shift = 0.16 * (i - (len(results) - 1) / 2)  # side by side around their group
+        style = (RAW if name == "raw" else CORRECTED)[0]
+        sizes = schedule.sizes[: last.state]
+        draw_scores(axes, last.mean_score, last.score_deviation, style, "o", name, shift, sizes)
     axes.set(xlabel="group (the newest is last)", ylabel="mean score, less the overall mean")
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_title("Scores per group in the last state (bar: std)")
     axes.legend(frameon=False)
-    axes.grid(alpha=0.3)
 
 
-def _draw_matrices(figure: Any, results: Mapping[str, Metrics], schedule: Schedule) -> None:
+def _draw_matrices(figure: Any, results: Mapping[str, Metrics]) -> None:
     panels = np.atleast_1d(figure.subplots(1, len(results)))
-    image = None
     for axes, (name, metrics) in zip(panels, results.items(), strict=True):
-        matrix = 100 * metrics.accuracy_matrix
-        size = len(matrix)
-        extent = (0.5, size + 0.5, size + 0.5, 0.5)
-        image = axes.imshow(matrix, vmin=0, vmax=100, cmap="viridis", extent=extent)
-        if size <= 12:
-            for s, k in zip(*np.nonzero(~np.isnan(matrix)), strict=True):
-                value = matrix[s, k]
-                axes.text(
-                    k + 1, s + 1, f"{value:.0f}", ha="center", va="center", fontsize=7,
-                    color="black" if value > 60 else "white",
-                )  # fmt: skip
+        heat(axes, 100 * metrics.accuracy_matrix)
         axes.set(xlabel="group", ylabel="state", title=f"Accuracy per group (%), {name}")
         for axis in (axes.xaxis, axes.yaxis):
-            axis.get_major_locator().set_params(integer=True)
-    figure.colorbar(image, ax=list(panels), label=f"accuracy (%), {schedule.seen[-1]} classes")
+            whole_ticks(axis, len(metrics.accuracy_matrix))
 
 
 def _rendered(figure: Any, kind: str) -> bytes:

@@ -1,19 +1,24 @@
-"""The paper's Figures 4 and 5: accuracy of each group, and of each state."""
+"""The paper's Figures 4 and 5: accuracy of each group, and of each state; and the transfer matrix."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import INK, Grid, Picture, finish, short, whole_ticks
-from transil.report.figures_scores import pick_states, seed_note, shown_details
+from transil.report.drawing import INK, Grid, Picture, finish, room, short, whole_ticks
+from transil.report.figures_scores import pick_states, shown_details
+from transil.report.more_tables import main_singles
 from transil.report.palette import GREY, method_style
+from transil.report.rendering import words
 from transil.report.study import Study, unique
 
 if TYPE_CHECKING:
     from transil.experiment.results import Detail
+
+NUMBERED = 10  # the longest side of a matrix that has its numbers in it; others have a colour bar
 
 
 def matrix_figures(study: Study) -> list[Picture]:
@@ -34,78 +39,54 @@ def matrix_figures(study: Study) -> list[Picture]:
 def _matrices(
     study: Study, target: str, states: int, chosen: dict[str, tuple[Detail, Detail]], name: str
 ) -> Picture:
-    main = study.main
-    label = main.label() if main else ""
-    grid = Grid(len(chosen), 3, (2.3, 2.3), left=0.95, right=1.1, gap=(0.45, 0.35), least=0)
-    heads = ("uncorrected (%)", f"{short(label, 22)} (%)", "change (points)")
-    images: list[Any] = [None, None]
-    changes = [_array(d[1]) - _array(d[0]) for d in chosen.values()]
-    most = max([5.0, *(float(np.nanmax(np.abs(c))) for c in changes if not np.isnan(c).all())])
-    for r, (method, (raw, better)) in enumerate(chosen.items()):
-        grid.row_name(r, names.method(method))
-        panels = ((_array(raw), 0), (_array(better), 0), (changes[r], 1))
-        for c, (matrix, is_change) in enumerate(panels):
-            axes = grid.panels[r][c]
-            size = len(matrix)
-            scale: dict[str, Any] = {"vmin": 0, "vmax": 100, "cmap": "viridis"}
-            if is_change:
-                scale = {"vmin": -most, "vmax": most, "cmap": "RdBu"}
-            images[is_change] = axes.imshow(
-                matrix, extent=(0.5, size + 0.5, size + 0.5, 0.5), interpolation="nearest", **scale
-            )
-            if size <= 10:
-                _numbers(axes, matrix, most if is_change else None)
-            for side in axes.spines.values():
-                side.set_visible(False)
-            # Ticks take much of the drawing time; inner panels need none.
-            for axis, outer in ((axes.xaxis, r == len(chosen) - 1), (axes.yaxis, c == 0)):
-                if outer:
-                    whole_ticks(axis, size)
-                else:
-                    axis.set_ticks([])
-            axes.tick_params(length=2)
-            if r == 0:
-                axes.set_title(heads[c])
-            if c == 0:
-                axes.set_ylabel("state")
-    grid.x_label("group of classes")
-    _bars(grid, images)
+    label = study.main.label() if study.main else ""
+    changes = {m: group_matrix(d[1]) - group_matrix(d[0]) for m, d in chosen.items()}
+    most = max(
+        [5.0, *(float(np.nanmax(np.abs(c))) for c in changes.values() if not np.isnan(c).all())]
+    )
+    kinds = ("uncorrected (%)", f"{short(label, 18)} (%)", "change")
+    grid = Grid(names.methods(chosen), kinds, (2.3, 2.3), x="group of classes", y="state",
+                left=0.45, below=0.45)  # fmt: skip
+    for method, kind, axes in grid.over(chosen, (0, 1, 2)):
+        matrix = changes[method] if kind == 2 else group_matrix(chosen[method][kind])
+        heat(axes, matrix, most if kind == 2 else None)
+        for axis in (axes.xaxis, axes.yaxis):
+            whole_ticks(axis, len(matrix))
     return finish(
-        grid, name, f"Figure 4: accuracy of each group on {names.target(target)}",
-        f"Accuracy (%) on {names.target(target)} of each group of classes (column) in each state "
-        f"(row), S = {states}: uncorrected, with {label}, and the change in points. The "
-        "diagonal is the newest group: where it is much brighter than the rest of its row, new "
-        f"classes are favoured. Blue is gained, red is lost.{seed_note(study)}",
-    )  # fmt: skip
+        grid,
+        name,
+        *words(
+            "figure-4", target=names.target(target), label=label, states=states, seeds=study.seeds
+        ),
+    )
 
 
-def _bars(grid: Grid, images: list[Any]) -> None:
-    """Two colour bars at the right: accuracy, and change."""
-    top, last = grid.panels[0][2].get_position(), grid.panels[-1][2].get_position()
-    x, half = top.x1 + 0.3 / grid.width, (top.y1 - last.y0) / 2
-    gap = 0.18 / grid.height
-    for image, y, label in ((images[0], last.y0 + half + gap, "accuracy (%)"),
-                            (images[1], last.y0, "change (points)")):  # fmt: skip
-        axes = grid.figure.add_axes((x, y, 0.14 / grid.width, half - gap))
-        bar = grid.figure.colorbar(image, cax=axes, label=label)
+def heat(
+    axes: Any, matrix: Any, most: float | None = None,
+    said: Callable[[float], str] = lambda value: names.signed(value, 0).replace("±", ""),
+) -> None:  # fmt: skip
+    """A matrix in colours: percentages, or changes of at most `most` points on either side."""
+    rows, columns = matrix.shape
+    scale = {"vmin": 0, "vmax": 100, "cmap": "viridis"} if most is None else {
+        "vmin": -most, "vmax": most, "cmap": "RdBu"}  # fmt: skip
+    image = axes.imshow(matrix, extent=(0.5, columns + 0.5, rows + 0.5, 0.5), aspect="auto",
+                        interpolation="nearest", **scale)  # fmt: skip
+    axes.tick_params(length=2)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    if (max(rows, columns) > NUMBERED and most is None) or max(rows, columns) > 2 * NUMBERED:
+        bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0, 0.04, 1)))
         bar.outline.set_visible(False)
-
-
-def _numbers(axes: Any, matrix: Any, most: float | None) -> None:
-    for s, k in zip(*np.nonzero(~np.isnan(matrix)), strict=True):
-        value = matrix[s, k]
+        return
+    for r, c in zip(*np.nonzero(~np.isnan(matrix)), strict=True):
+        value = matrix[r, c]
         dark = value < 55 if most is None else abs(value) > 0.6 * most
-        text = names.number(value, 0) if most is None else _whole(value)
-        axes.text(k + 1, s + 1, text, ha="center", va="center", fontsize=6,
-                  color="#ffffff" if dark else INK)  # fmt: skip
+        axes.text(c + 1, r + 1, names.number(value, 0) if most is None else said(value), ha="center",
+                  va="center", fontsize=7, color="#ffffff" if dark else INK)  # fmt: skip
 
 
-def _whole(value: float) -> str:
-    return names.signed(value, 0).replace("±", "")
-
-
-def _array(d: Detail) -> Any:
-    """Row s, column k; NaN where a group is not yet there or has no images."""
+def group_matrix(d: Detail) -> Any:
+    """Accuracy (%) in row s, column k; NaN where a group is not yet there or has no images."""
     size = len(d.group_accuracy)
     matrix = np.full((size, size), np.nan)
     for s, row in enumerate(d.group_accuracy):
@@ -125,55 +106,72 @@ def states_figure(study: Study) -> Picture | None:
     fraction = study.fractions[0]
     columns = study.columns(fraction)
     targets, all_states = unique(t for t, _ in columns), sorted({s for _, s in columns})
-    methods = study.methods
-    labels = names.methods(methods)
+    styles = {m: method_style(study.methods, m) for m in study.methods}
+    labels = names.methods(styles)
+    handles = [Line2D([], [], color=colour, marker=marker, markersize=3.5, label=label)
+               for (colour, marker), label in zip(styles.values(), labels, strict=True)]  # fmt: skip
+    ways: list[tuple[Any, str]] = [
+        ("--", "uncorrected"),
+        *([("-", short(main.label(), 22))] if main else []),
+    ]
     if main:
-        labels += ["uncorrected", short(main.label(), 22)]
+        handles += [Line2D([], [], color=GREY, linestyle=s, label=label) for s, label in ways]
     grid = Grid(
-        len(targets), len(all_states), (2.9, 1.75), left=1.0, gap=(0.3, 0.35),
-        legend=labels,
+        [names.target(t) for t in targets], [f"S = {s}" for s in all_states], (2.8, 1.9),
+        x="state", y="accuracy (%)", legend=[str(h.get_label()) for h in handles],
     )  # fmt: skip
-    for r, target in enumerate(targets):
-        grid.row_name(r, names.target(target))
-        for c, states in enumerate(all_states):
-            axes = grid.panels[r][c]
-            for method in methods:
-                place = (target, method, states, fraction)
-                colour, marker = method_style(methods, method)
-                for summary, style in (
-                    (study.raw(place), "--"),
-                    (study.get(place, main) if main else None, "-"),
-                ):
-                    if summary is None:
-                        continue
-                    values = [100 * v for v in summary.accuracy]
-                    axes.plot(
-                        range(1, len(values) + 1), values, style, color=colour, linewidth=1.3,
-                        marker=marker, markersize=2.6 if style == "-" else 0,
-                    )  # fmt: skip
-            axes.set_ylim(0, 100)
-            axes.set_xlim(0.5, states + 0.5)
-            whole_ticks(axes.xaxis, states)
-            axes.grid()
-            axes.tick_params(labelleft=c == 0, labelbottom=r == len(targets) - 1)
-            if r == 0:
-                axes.set_title(f"S = {states}")
-            if c == 0:
-                axes.set_ylabel("accuracy (%)")
-    handles = []
-    for method, label in zip(methods, labels, strict=False):
-        colour, marker = method_style(methods, method)
-        handles.append(Line2D([], [], color=colour, marker=marker, markersize=3.5, label=label))
-    if main:
-        handles.append(Line2D([], [], color=GREY, linestyle="--", label=labels[-2]))
-        handles.append(Line2D([], [], color=GREY, linestyle="-", label=labels[-1]))
-    grid.x_label("state")
+    for target, states, axes in grid.over(targets, all_states):
+        for method, (colour, marker) in styles.items():
+            place = (target, method, states, fraction)
+            found = (study.raw(place), study.get(place, main) if main else None)
+            for summary, (style, _) in zip(found, ways, strict=False):
+                values = [100 * v for v in summary.accuracy] if summary else []
+                axes.plot(
+                    range(1, len(values) + 1), values, style, color=colour, linewidth=1.3,
+                    marker=marker, markersize=2.6 if style == "-" else 0,
+                )  # fmt: skip
+        axes.set(xlim=(0.5, states + 0.5), ylim=(0, 100))
+        whole_ticks(axes.xaxis, states)
+        axes.grid()
     grid.legend(handles)
-    seeds = ", mean over seeds" if len(study.seeds) > 1 else ""
-    what = f" before (dashed) and after {main.label()} (solid)" if main else ""
     return finish(
-        grid, "figure-5", "Figure 5: accuracy per state",
-        f"Accuracy on the classes seen so far, state by state{seeds},{what}. One row per target, "
-        "one column per number of states; the wider the gap between the two lines of a colour, "
-        "the more the correction gains.",
+        grid, "figure-5", *words("figure-5", label=main.label() if main else "", seeds=study.seeds)
+    )
+
+
+def transfer_figure(study: Study) -> Picture | None:
+    """The transfer matrix: what one reference alone gains on one target."""
+    singles = main_singles(study)
+    if not singles:
+        return None
+    there = [{k[i] for k in singles} for i in range(3)]
+    references = [x for x in study.references if x in there[0]]
+    targets = [t for t in study.targets if t in there[1]]
+    methods = [m for m in study.methods if m in there[2]]
+    all_states = sorted({k[3] for k in singles})
+    rows = [short(names.target(x), 14) for x in references]
+    columns = [short(names.target(x), 14) for x in targets]
+    grid = Grid(
+        names.methods(methods), [f"S = {s}" for s in all_states],
+        (max(1.6, 0.46 * len(targets)), max(0.7, 0.24 * len(references))),
+        left=room(rows), below=0.1 + 0.72 * room(columns, most=14),
     )  # fmt: skip
+    most = max([1.0, *(abs(e.gain or 0.0) for e in singles.values())])
+    for method, states, axes in grid.over(methods, all_states):
+        found = [[singles.get((r, t, method, states)) for t in targets] for r in references]
+        gains = np.array([[np.nan if e is None or e.gain is None else e.gain for e in row]
+                          for row in found], dtype=float)  # fmt: skip
+        axes.add_patch(_hatched(len(targets), len(references)))
+        heat(axes, gains, most, names.signed)
+        axes.set_yticks(range(1, len(rows) + 1), rows)
+        axes.set_xticks(range(1, len(columns) + 1), columns, rotation=45, ha="right",
+                        rotation_mode="anchor")  # fmt: skip
+    return finish(grid, "transfer-matrix", *words("transfer-matrix"))
+
+
+def _hatched(width: int, height: int) -> Any:
+    """What shows where there is no number."""
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((0.5, 0.5), width, height, fill=False, hatch="////", edgecolor=GREY,
+                     linewidth=0, zorder=-1)  # fmt: skip

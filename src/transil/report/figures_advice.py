@@ -1,7 +1,4 @@
-"""The pictures of advice: shares of groups, scores of groups, and what is risked.
-
-They are narrow, so that a phone shows them whole.
-"""
+"""The pictures of advice: shares of groups, scores of groups, and what is risked."""
 
 from __future__ import annotations
 
@@ -10,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from transil.adaptation.advice import Advice
-from transil.report.drawing import TEXT, Grid, Picture, drawing, finish, whole_ticks
+from transil.report.drawing import GROUP, TEXT, Grid, Picture, drawing, finish, whole_ticks
 from transil.report.palette import BLUE, GREEN, GREY, ORANGE
 
-NARROW = 4.3  # inches
-PANEL = (3.5, 2.5)
-GROUP = "group of classes (the newest is last)"
+PANEL = (2.9, 2.2)
 BEFORE, AFTER = "uncorrected", "corrected"
 
 
@@ -29,8 +24,8 @@ def advice_pictures(advice: Advice) -> list[Picture]:
 def _shares(advice: Advice) -> Picture:
     acts = advice.abstained is None
     legend = ["share of classes", BEFORE, *([AFTER, "assumed"] if acts else [])]
-    grid = Grid(1, 1, PANEL, left=0.6, right=0.1, top=0.12, legend=legend, least=NARROW)
-    axes, groups = grid.panels[0][0], np.arange(1, advice.state + 1)
+    grid = Grid([""], [""], PANEL, x=GROUP, y="% of the predictions", legend=legend)
+    axes, groups = grid.panels[0], np.arange(1, advice.state + 1)
     edges = np.arange(advice.state + 1) + 0.5
     fair = 100 * np.array([g.fair for g in advice.groups])
     handles: list[Any] = [
@@ -52,10 +47,8 @@ def _shares(advice: Advice) -> Picture:
             markeredgewidth=1.8, linestyle="none",
         )  # fmt: skip
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("% of the predictions")
     axes.grid(axis="y")
     whole_ticks(axes.xaxis, advice.state)
-    grid.x_label(GROUP)
     grid.legend(handles)
     said = (
         "Shares of the predictions in each group of classes, beside its share of the classes. "
@@ -68,9 +61,9 @@ def _shares(advice: Advice) -> Picture:
 def _scores(advice: Advice) -> Picture:
     acts = advice.abstained is None
     kinds = [("raw", BEFORE, ORANGE, "s")] + ([("corrected", AFTER, BLUE, "o")] if acts else [])
-    grid = Grid(1, 1, PANEL, left=0.6, right=0.1, top=0.12, legend=[k[1] for k in kinds],
-                least=NARROW)  # fmt: skip
-    axes, handles = grid.panels[0][0], []
+    grid = Grid([""], [""], PANEL, x=GROUP, y="highest score in the group",
+                legend=[k[1] for k in kinds])  # fmt: skip
+    axes, handles = grid.panels[0], []
     size = 5 if advice.state <= 12 else 3
     for number, (name, label, colour, marker) in enumerate(kinds):
         level = np.array([getattr(g, name) for g in advice.groups])
@@ -82,10 +75,8 @@ def _scores(advice: Advice) -> Picture:
             markersize=size, markeredgecolor=TEXT, markeredgewidth=0.6,
         )  # fmt: skip
     axes.axhline(0, color=TEXT, linewidth=0.6)
-    axes.set_ylabel("highest score in the group")
     axes.grid(axis="y")
     whole_ticks(axes.xaxis, advice.state)
-    grid.x_label(GROUP)
     grid.legend(handles)
     return finish(
         grid, "scores", "How high each group scores",
@@ -99,8 +90,9 @@ def _risk(advice: Advice) -> Picture | None:
     risk = advice.risk
     if risk is None:
         return None
-    grid = Grid(1, 1, PANEL, left=0.6, right=0.1, top=0.12, least=NARROW)
-    axes = grid.panels[0][0]
+    grid = Grid([""], [""], PANEL, x="% of the traffic that is of the newest group",
+                y="gain over uncorrected (points)")  # fmt: skip
+    axes = grid.panels[0]
     shares, gains = 100 * np.array(risk.shares), 100 * np.array(risk.gains)
     axes.axhline(0, color=TEXT, linewidth=0.8)
     axes.plot(shares, gains, color=BLUE, linewidth=1.8)
@@ -116,9 +108,7 @@ def _risk(advice: Advice) -> Picture | None:
     axes.set_xlim(0, 100)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + 0.12 * (high - low))  # for the word
-    axes.set_ylabel("gain over uncorrected (points)")
     axes.grid(axis="y")
-    grid.x_label("% of the traffic that is of the newest group")
     even = "" if risk.even is None else f" Here that begins at about {100 * risk.even:.0f} %."
     return finish(
         grid, "risk", "What is risked",

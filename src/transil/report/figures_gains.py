@@ -1,4 +1,4 @@
-"""Table 1 as a picture, the number of references, and the transfer matrix."""
+"""Table 1 as a picture, and the number of references."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import INK, TEXT, Grid, Picture, finish, room, short, whole_ticks
-from transil.report.more_tables import ablation_groups, main_singles
+from transil.report.drawing import (
+    TEXT,
+    Grid,
+    Picture,
+    finish,
+    not_run,
+    room,
+    short,
+    whole_ticks,
+)
+from transil.report.more_tables import ablation_groups
 from transil.report.names import Line
 from transil.report.palette import GREY, Style, control_styles, correction_styles, method_style
+from transil.report.rendering import words
 from transil.report.study import Study, place_of, unique
 
 # A control may stretch the scale by so much of the range of the transfers, on either side.
@@ -34,43 +44,33 @@ def gains_figure(study: Study) -> Picture | None:
     targets, all_states = unique(t for t, _ in columns), sorted({s for _, s in columns})
     styles = _styles(lines)
     height = max(0.9, len(targets) * (0.1 * len(lines) + 0.14))
-    labels = [short(names.target(t)) for t in targets]
+    labels = [short(names.target(t), 14) for t in targets]
     grid = Grid(
-        len(methods), len(all_states), (2.7, height), left=0.45 + room(labels),
-        gap=(0.25, 0.3), legend=[short(x.label(), 22) for x in lines],
+        names.methods(methods), [f"S = {s}" for s in all_states], (2.3, height),
+        x="gain (points)", left=room(labels), legend=[short(x.label(), 22) for x in lines],
     )  # fmt: skip
-    handles: list[Any] = []
-    for r, method in enumerate(methods):
-        grid.row_name(r, names.method(method))
-        points = {
+    points = {
+        method: {
             (line, states): _points(study, targets, (method, states, fraction), line, shift)
             for states in all_states
             for line, shift in zip(lines, _shifts(len(lines)), strict=True)
         }
-        low, high = _limits(points)  # one scale per method, so that the S can be compared
-        for c, states in enumerate(all_states):
-            axes = grid.panels[r][c]
-            handles = [_draw(axes, points[line, states], styles[line], line, (low, high))
-                       for line in lines]  # fmt: skip
-            axes.axvline(0, color=TEXT, linewidth=0.7)
-            axes.grid(axis="x")
-            for y in range(1, len(targets)):
-                axes.axhline(y - 0.5, color=GREY, linewidth=0.4, alpha=0.4)
-            axes.set_ylim(len(targets) - 0.5, -0.5)
-            axes.set_yticks(range(len(targets)), labels if c == 0 else [""] * len(targets))
-            axes.tick_params(axis="y", length=0)
-            axes.set_xlim(low, high)
-            if r == 0:
-                axes.set_title(f"S = {states}")
-    grid.x_label("gain over the uncorrected model (points); the scale is that of each row")
+        for method in methods
+    }
+    handles: list[Any] = []
+    for method, states, axes in grid.over(methods, all_states):
+        low, high = _limits(points[method])  # one scale per method, so that the S can be compared
+        handles = [_draw(axes, points[method][line, states], styles[line], line, (low, high))
+                   for line in lines]  # fmt: skip
+        axes.axvline(0, color=TEXT, linewidth=0.7)
+        axes.grid(axis="x")
+        for y in range(1, len(targets)):
+            axes.axhline(y - 0.5, color=GREY, linewidth=0.4, alpha=0.4)
+        axes.set(xlim=(low, high), ylim=(len(targets) - 0.5, -0.5))
+        axes.set_yticks(range(len(targets)), labels)
+        axes.tick_params(axis="y", length=0)
     grid.legend(handles)
-    return finish(
-        grid, "gains", "Table 1 as a picture: what is gained",
-        "Gain in average accuracy (points) over the uncorrected model, with 95 % intervals, for "
-        "each target, method and number of states. Right of the line is better. Crosses are "
-        "controls that need no reference: a transfer is worth its references where its dot lies "
-        "right of theirs. A control far outside is an arrow with its number.",
-    )  # fmt: skip
+    return finish(grid, "gains", *words("gains"))
 
 
 class _Point(NamedTuple):
@@ -140,7 +140,7 @@ def _draw(
         axes.annotate(
             names.signed(p.gain), (edge, p.height), (5 if left else -5, 0),
             textcoords="offset points", ha="left" if left else "right", va="center",
-            fontsize=6.5, color=INK,
+            fontsize=7.5, color=TEXT,
         )  # fmt: skip
     return axes.errorbar(
         [p.gain for p in there], [p.height for p in there],
@@ -195,111 +195,28 @@ def ablation_figure(study: Study) -> Picture | None:
     targets = [t for t in study.targets if any(k[0] == t for k in series)]
     all_states = sorted({k[1] for k in series})
     methods = [m for m in study.methods if any(m in v for v in series.values())]
-    grid = Grid(len(targets), len(all_states), (2.8, 1.75), left=1.0, gap=(0.5, 0.35),
-                legend=names.methods(methods))  # fmt: skip
+    labels = names.methods(methods)
+    grid = Grid([names.target(t) for t in targets], [f"S = {s}" for s in all_states], (2.8, 1.9),
+                x="number of references, R", y="gain (points)", legend=labels)  # fmt: skip
     most = max(n for panel in series.values() for counts, _, _ in panel.values() for n in counts)
-    for r, target in enumerate(targets):
-        grid.row_name(r, names.target(target))
-        for c, states in enumerate(all_states):
-            axes = grid.panels[r][c]
-            found = series.get((target, states), {})
-            for i, (method, (counts, gains, stds)) in enumerate(found.items()):
-                colour, marker = method_style(study.methods, method)
-                shift = 0.07 * (i - (len(found) - 1) / 2)
-                axes.errorbar(
-                    [n + shift for n in counts], gains, yerr=stds, color=colour, marker=marker,
-                    markersize=3.6, linewidth=1.1, capsize=1.8, elinewidth=0.9,
-                )  # fmt: skip
-            if not found:
-                axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes)
-            axes.axhline(0, color=TEXT, linewidth=0.7)
-            axes.grid()
-            # One axis for all: numbers stand under the last row alone.
-            whole_ticks(axes.xaxis, most)
-            axes.set_xlim(0.6, most + 0.4)
-            axes.tick_params(labelbottom=r == len(targets) - 1)
-            if r == 0:
-                axes.set_title(f"S = {states}")
-            if c == 0:
-                axes.set_ylabel("gain (points)")
-    handles = []
-    for method in methods:
-        colour, marker = method_style(study.methods, method)
-        handles.append(Line2D([], [], color=colour, marker=marker, markersize=3.6,
-                              label=names.methods([method])[0]))  # fmt: skip
-    grid.x_label("number of references, R")
+    for target, states, axes in grid.over(targets, all_states):
+        found = series.get((target, states), {})
+        if not found:
+            not_run(axes)
+            continue
+        for i, (method, (counts, gains, stds)) in enumerate(found.items()):
+            colour, marker = method_style(study.methods, method)
+            shift = 0.07 * (i - (len(found) - 1) / 2)
+            axes.errorbar(
+                [n + shift for n in counts], gains, yerr=stds, color=colour, marker=marker,
+                markersize=3.6, linewidth=1.1, capsize=1.8, elinewidth=0.9,
+            )  # fmt: skip
+        axes.axhline(0, color=TEXT, linewidth=0.7)
+        axes.grid()
+        whole_ticks(axes.xaxis, most)
+        axes.set_xlim(0.6, most + 0.4)
+    styles = (method_style(study.methods, method) for method in methods)
+    handles = [Line2D([], [], color=colour, marker=marker, markersize=3.6, label=label)
+               for (colour, marker), label in zip(styles, labels, strict=True)]  # fmt: skip
     grid.legend(handles)
-    return finish(
-        grid, "table-3-references", "Table 3 as a picture: how many references are needed",
-        "Gain in average accuracy (points) over the uncorrected model with R references, mean and "
-        "standard deviation over random draws of them. A flat line means that one reference "
-        "does as well as many.",
-    )  # fmt: skip
-
-
-def transfer_figure(study: Study) -> Picture | None:
-    """The transfer matrix: what one reference alone gains on one target."""
-    singles = main_singles(study)
-    if not singles:
-        return None
-    from matplotlib.patches import Rectangle
-
-    there = [{k[i] for k in singles} for i in range(3)]
-    references = [x for x in study.references if x in there[0]]
-    targets = [t for t in study.targets if t in there[1]]
-    methods = [m for m in study.methods if m in there[2]]
-    all_states = sorted({k[3] for k in singles})
-    rows, columns = [short(names.target(x)) for x in references], [short(names.target(x), 14)
-                                                                  for x in targets]  # fmt: skip
-    panel = (max(1.6, 0.46 * len(targets)), max(0.7, 0.24 * len(references)))
-    grid = Grid(
-        len(methods), len(all_states), panel, left=0.5 + room(rows), gap=(0.25, 0.3), right=1.15,
-        bottom=0.2 + 0.72 * room(columns, most=14), least=0,
-    )  # fmt: skip
-    most = max([1.0, *(abs(e.gain or 0.0) for e in singles.values())])
-    image: Any = None
-    for r, method in enumerate(methods):
-        grid.row_name(r, names.method(method))
-        for c, states in enumerate(all_states):
-            axes = grid.panels[r][c]
-            gains = np.full((len(references), len(targets)), np.nan)
-            for y, reference in enumerate(references):
-                for x, target in enumerate(targets):
-                    entry = singles.get((reference, target, method, states))
-                    if entry is None or entry.gain is None:
-                        axes.add_patch(
-                            Rectangle(
-                                (x - 0.5, y - 0.5),
-                                1,
-                                1,
-                                fill=False,
-                                hatch="////",
-                                edgecolor=GREY,
-                                linewidth=0,
-                            )
-                        )
-                        continue  # fmt: skip
-                    gains[y, x] = entry.gain
-                    axes.text(x, y, names.signed(entry.gain), ha="center", va="center", fontsize=7,
-                              color="#ffffff" if abs(entry.gain) > 0.6 * most else INK)  # fmt: skip
-            image = axes.imshow(gains, vmin=-most, vmax=most, cmap="RdBu", aspect="auto",
-                                interpolation="nearest")  # fmt: skip
-            axes.set_yticks(range(len(references)), rows if c == 0 else [""] * len(rows))
-            last = r == len(methods) - 1
-            axes.set_xticks(range(len(targets)), columns if last else [""] * len(columns),
-                            rotation=45, ha="right", rotation_mode="anchor")  # fmt: skip
-            axes.tick_params(length=0)
-            for side in axes.spines.values():
-                side.set_visible(False)
-            if r == 0:
-                axes.set_title(f"S = {states}")
-    top, bottom = grid.panels[0][-1].get_position(), grid.panels[-1][-1].get_position()
-    box = (top.x1 + 0.25 / grid.width, bottom.y0, 0.14 / grid.width, top.y1 - bottom.y0)
-    bar = grid.figure.colorbar(image, cax=grid.figure.add_axes(box), label="gain (points)")
-    bar.outline.set_visible(False)
-    return finish(
-        grid, "transfer-matrix", "Transfer matrix: one reference alone",
-        "Gain in average accuracy (points) on each target (column) when the correction is fitted "
-        "on one reference only (row). Blue is better than the uncorrected model, red is worse; "
-        "hatched pairs were not allowed (shared classes, or the same data) or not run.",
-    )  # fmt: skip
+    return finish(grid, "table-3-references", *words("table-3-references"))

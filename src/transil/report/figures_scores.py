@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from transil.report import names
-from transil.report.drawing import TEXT, Grid, Picture, finish, short, whole_ticks
+from transil.report.drawing import GROUP, TEXT, Grid, Picture, finish, not_run, whole_ticks
 from transil.report.palette import BLUE, ORANGE, method_style
+from transil.report.rendering import words
 from transil.report.study import Study, grouped, in_order_of, unique
 
 if TYPE_CHECKING:
@@ -48,52 +50,38 @@ def scores_figure(study: Study) -> Picture | None:
     states = pick_states(unique(k[2] for k in found))
     found = {k: v for k, v in found.items() if k[2] == states}
     targets, methods = unique(k[0] for k in found), unique(k[1] for k in found)
-    grid = Grid(len(methods), len(targets), (1.95, 1.65), left=0.95, gap=(0.42, 0.3),
-                legend=("uncorrected", "corrected"))  # fmt: skip
+    grid = Grid(names.methods(methods), [names.target(t) for t in targets], (2.5, 1.8),
+                x=GROUP, y="score", legend=("uncorrected", "corrected"))  # fmt: skip
     handles: list[Any] = []
-    for r, method in enumerate(methods):
-        grid.row_name(r, names.method(method))
-        for c, target in enumerate(targets):
-            axes = grid.panels[r][c]
-            details = found.get((target, method, states))
-            if details is None:
-                _empty(axes)
-                continue
-            handles = [
-                _scores(axes, d, colour, marker, label, shift)
-                for d, colour, marker, label, shift in (
-                    (details[0], ORANGE, "o", "uncorrected", -0.13),
-                    (details[1], BLUE, "s", "corrected", 0.13),
-                )
-            ]
-            axes.axhline(0, color=TEXT, linewidth=0.6)
-            axes.grid(axis="y")
-            whole_ticks(axes.xaxis, states)
-            if r == 0:
-                axes.set_title(short(names.target(target), 20))
-            if r < len(methods) - 1:
-                axes.tick_params(labelbottom=False)
-            if c == 0:
-                axes.set_ylabel("score")
-    grid.x_label("group of classes (the newest is last)")
+    for method, target, axes in grid.over(methods, targets):
+        details = found.get((target, method, states))
+        if details is None:
+            not_run(axes)
+            continue
+        ways = ((ORANGE, "o", "uncorrected", -0.13), (BLUE, "s", "corrected", 0.13))
+        handles = [draw_scores(axes, d.mean_score, d.score_deviation, *way)
+                   for d, way in zip(details, ways, strict=True)]  # fmt: skip
     grid.legend(handles)
     main = study.main
     label = main.label() if main else ""
     return finish(
-        grid, "figure-2", "Figure 2: scores per group of classes",
-        f"Mean score of each group of classes over all test images in the last state (S = {states})"
-        f", before and after {label}; bars are standard deviations. The mean over the groups is "
-        "taken out, since predictions do not depend on a common shift. Groups that stand higher "
-        f"or spread wider are favoured; a fair model's are alike in both.{seed_note(study)}",
-    )  # fmt: skip
+        grid, "figure-2", *words("figure-2", label=label, states=states, seeds=study.seeds)
+    )
 
 
-def _scores(axes: Any, d: Detail, colour: str, marker: str, label: str, shift: float) -> Any:
-    groups = np.arange(1, len(d.mean_score) + 1)
-    mean = np.array(d.mean_score) - np.mean(d.mean_score)
+def draw_scores(
+    axes: Any, level: Sequence[float], deviation: Sequence[float], colour: str, marker: str,
+    label: str, shift: float, sizes: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
+    """Mean scores of groups; their mean, over classes where `sizes` are known, is taken out."""
+    groups = np.arange(1, len(level) + 1)
+    axes.axhline(0, color=TEXT, linewidth=0.6)
+    axes.grid(axis="y")
+    whole_ticks(axes.xaxis, len(level))
     return axes.errorbar(
-        groups + shift, mean, yerr=d.score_deviation, fmt=marker, markersize=3.4, capsize=1.6,
-        elinewidth=1.0, capthick=1.0, color=colour, label=label,
+        groups + shift, np.array(level) - np.average(level, weights=sizes), yerr=deviation,
+        fmt=marker, markersize=3.4, capsize=1.6, elinewidth=1.0, capthick=1.0, color=colour,
+        label=label,
     )  # fmt: skip
 
 
@@ -113,52 +101,41 @@ def pairs_figure(study: Study) -> Picture | None:
     methods = in_order_of(study.methods, [p.method for p in pairs])
     of = grouped(((p.method, p.states), p) for p in pairs)
     known = unique([*study.methods, *methods])  # the colours of the other figures
-    grid = Grid(len(all_states), 2, (4.0, 1.9), left=1.05, gap=(0.75, 0.35), top=0.2,
-                legend=names.methods(methods))  # fmt: skip
+    grid = Grid([f"S = {s}" for s in all_states], (f"{ALPHA} (factor)", "β (shift)"), (2.9, 1.9),
+                x=GROUP, legend=names.methods(methods))  # fmt: skip
     handles: list[Any] = []
-    for r, states in enumerate(all_states):
-        grid.row_name(r, f"S = {states}")
-        for c, letter in enumerate(("alpha", "beta")):
-            axes = grid.panels[r][c]
-            handles = []
-            for i, method in enumerate(methods):
-                colour, marker = method_style(known, method)
-                values = [np.array(getattr(p, letter), dtype=float)
-                          for p in of.get((method, states), ())]  # fmt: skip
-                values = [v for v in values if v.size]
-                mean = values[0].mean(axis=0) if values else np.empty(0)
-                std = values[0].std(axis=0) if values else np.empty(0)
-                shift = 0.16 * (i - (len(methods) - 1) / 2) * (1 if states > 5 else 0.6)
-                handles.append(axes.errorbar(
-                    np.arange(1, len(mean) + 1) + shift, mean, yerr=std, color=colour,
-                    marker=marker, markersize=3.6, linewidth=1.0, capsize=1.6, elinewidth=0.9,
-                    label=names.methods([method])[0],
-                ))  # fmt: skip
-            axes.axhline(1 - c, color=TEXT, linewidth=0.6, linestyle=":")
-            axes.grid(axis="y")
-            axes.set_ylabel(f"{ALPHA} (factor)" if c == 0 else "β (shift)")
-            whole_ticks(axes.xaxis, states)
-    grid.x_label("group of classes (the newest is last)")
+    for states, letter, axes in grid.over(all_states, ("alpha", "beta")):
+        handles = []
+        for i, method in enumerate(methods):
+            colour, marker = method_style(known, method)
+            values = [np.array(getattr(p, letter), dtype=float)
+                      for p in of.get((method, states), ())]  # fmt: skip
+            values = [v for v in values if v.size]
+            mean = values[0].mean(axis=0) if values else np.empty(0)
+            std = values[0].std(axis=0) if values else np.empty(0)
+            shift = 0.16 * (i - (len(methods) - 1) / 2) * (1 if states > 5 else 0.6)
+            handles.append(axes.errorbar(
+                np.arange(1, len(mean) + 1) + shift, mean, yerr=std, color=colour,
+                marker=marker, markersize=3.6, linewidth=1.0, capsize=1.6, elinewidth=0.9,
+                label=names.methods([method])[0],
+            ))  # fmt: skip
+        axes.axhline(letter == "alpha", color=TEXT, linewidth=0.6, linestyle=":")
+        axes.grid(axis="y")
+        whole_ticks(axes.xaxis, states)
     grid.legend(handles)
     counts = sorted({len(p.references) for p in pairs})
     many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return finish(
-        grid, "figure-3", "Figure 3: what is transferred",
-        f"The pairs of {names.correction(kind[0])} ({kind[1]}) for the last state: factor {ALPHA} "
-        f"(left) and shift β (right) of each group, mean and standard deviation over {many} references. "
-        f"The dotted line is no correction ({ALPHA} = 1, β = 0). Short bars mean that "
-        f"references agree, which is what makes a transfer possible.{seed_note(study)}",
-    )  # fmt: skip
-
-
-def seed_note(study: Study) -> str:
-    """What a caption says where one seed stands for several."""
-    return " The first seed is shown." if len(study.seeds) > 1 else ""
-
-
-def _empty(axes: Any) -> None:
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, "not run", ha="center", va="center", transform=axes.transAxes)
+        grid,
+        "figure-3",
+        *words(
+            "figure-3",
+            correction=names.correction(kind[0]),
+            solver=kind[1],
+            many=many,
+            seeds=study.seeds,
+        ),
+    )
 
 
 def _at(items: list[str], item: str) -> int:

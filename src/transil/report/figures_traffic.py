@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from transil.report import names
 from transil.report.drawing import Grid, Picture, finish, short
 from transil.report.palette import BLUE, GREY, prior_styles
+from transil.report.rendering import words
 from transil.report.study import Study, grouped, unique
 from transil.report.traffic import tail_label, traffic_columns, way_label
 
@@ -35,38 +36,25 @@ def traffic_figure(study: Study) -> Picture | None:
     tails = sorted({a.tail for a in rows})
     labels = [_label(*way) for way in ways]
     grid = Grid(
-        len(methods), len(all_states), (2.9, 2.1), left=1.0, gap=(0.3, 0.35), legend=labels
+        names.methods(methods), [f"S = {s}" for s in all_states], (2.8, 2.1),
+        x="commonest to rarest class", y="accuracy (%)", legend=labels,
     )  # fmt: skip
     styles = _styles(ways)
     of = grouped(((a.setting.method, a.setting.states, a.kind, a.name), a) for a in rows)
     handles: list[Any] = []
-    for r, method in enumerate(methods):
-        grid.row_name(r, names.method(method))
-        for c, states in enumerate(all_states):
-            axes = grid.panels[r][c]
-            handles = [
-                _draw(axes, tails, of.get((method, states, *way), []), styles[way], label)
-                for way, label in zip(ways, labels, strict=True)
-            ]
-            axes.set_xlim(-0.3, len(tails) - 0.7)
-            last = r == len(methods) - 1
-            axes.set_xticks(range(len(tails)), [tail_label(t) if last else "" for t in tails])
-            axes.grid()
-            if r == 0:
-                axes.set_title(f"S = {states}")
-            if c == 0:
-                axes.set_ylabel("accuracy (%)")
-        _one_scale(grid.panels[r])
-    grid.x_label("the commonest class comes so many times as often as the rarest")
+    for method, states, axes in grid.over(methods, all_states):
+        handles = [
+            _draw(axes, tails, of.get((method, states, *way), []), styles[way], label)
+            for way, label in zip(ways, labels, strict=True)
+        ]
+        axes.set_xlim(-0.3, len(tails) - 0.7)
+        axes.set_xticks(range(len(tails)), [tail_label(t) for t in tails])
+        axes.grid()
+    for r in range(0, len(grid.panels), len(all_states)):
+        _one_scale(grid.panels[r : r + len(all_states)])
     grid.legend(handles)
     targets = unique(names.target(a.setting.target) for a in rows)
-    return finish(
-        grid, "traffic", "Traffic: accuracy against skew, one line for each prior",
-        f"Average accuracy (%) on {names.listed(targets)}, where some classes come more often than "
-        "others: raw, with the bank, and with the bank adapted to unlabelled images under each prior. "
-        "One row per method, one column per number of states. A line that falls to the right assumes "
-        "what is not so.",
-    )  # fmt: skip
+    return finish(grid, "traffic", *words("traffic", targets=names.listed(targets)))
 
 
 def _styles(ways: list[tuple[str, str]]) -> dict[tuple[str, str], Look]:
@@ -97,4 +85,3 @@ def _one_scale(panels: list[Any]) -> None:
     ends = [axes.get_ylim() for axes in panels]
     for axes in panels:
         axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
-        axes.tick_params(labelleft=axes is panels[0])

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from transil.report import names
+from transil.report.names import Line
+from transil.report.rendering import notes
 from transil.report.study import Study, Summary, mean_or_none
-from transil.report.tables import Entry, Row, Table, percent
+from transil.report.tables import Entry, Row, Table, mark, percent
 from transil.report.wanted import Place
 
 COLUMNS = (
     "gain (points)", "95 % interval", "surely better in", "surely worse in",
     "over the best control (points)", "ahead of it in", "beats the controls",
 )  # fmt: skip
-NOTE = (
-    "Means over targets and numbers of states. The interval is the mean of the settings' "
-    "intervals, which is wider than that of independent settings would be. 'Surely': the "
-    "setting's own 95 % interval leaves out zero, with every seed. A control corrects without any "
-    "reference, or not at all; the best one is chosen for each setting afterwards, which favours it."
-)
+FOUR = ("average", "last state", "newest group", "earlier groups")
 
 
 @dataclass(frozen=True)
@@ -54,15 +52,35 @@ class Headline:
     def sentence(self) -> str:
         """All of it for people who read."""
         n = len(self.gains)
-        text = f"{names.signed(fmean(self.gains))} points on average"
+        text = f"{names.signed(fmean(self.gains))} points of average accuracy"
         if self.low is not None and self.high is not None:
             text += f", 95 % interval {names.interval(self.low, self.high)}"
-        text += f"; surely better in {self.better} of {names.count(n, 'setting')}"
-        text += f", surely worse in {self.worse}. Beats the controls: {self.verdict}"
-        if not self.leads:
-            return f"{text}."
-        return (f"{text} (ahead of the best one in {self.ahead} of {len(self.leads)}; "
-                f"{names.signed(fmean(self.leads))} points against it on average).")  # fmt: skip
+        return f"{text}. {self._chance(n)} {self._against_controls()}"
+
+    def _chance(self, n: int) -> str:
+        """Whether it may be chance."""
+        if n == 1:
+            sure = "" if self.better else "loss " if self.worse else None
+            return "This may be chance." if sure is None else f"This {sure}is more than chance."
+        if n in (self.better, self.worse):
+            return f"More than chance in all {n} settings."
+        lost = f", and a loss in {self.worse}" if self.worse else ""
+        return f"More than chance in {self.better} of {n} settings{lost}; the others may be chance."
+
+    def _against_controls(self) -> str:
+        n = len(self.leads)
+        if not n:
+            return "No control was run."
+        lead = fmean(self.leads)
+        if n == 1:
+            ahead = f"{abs(lead):.1f} points ahead of the best control."
+            return (
+                f"It is {ahead}"
+                if lead > 0
+                else f"It is not ahead of the best control ({names.signed(lead)})."
+            )
+        where = f"all {n}" if self.ahead == n else f"{self.ahead or 'none'} of {n}"
+        return f"Ahead of the best control in {where} settings ({names.signed(lead)} points on average)."
 
 
 def headlines(study: Study) -> list[Headline]:
@@ -130,4 +148,50 @@ def headline_table(study: Study) -> Table | None:
         return None
     title = f"Headline: what {study.main.label()} gains over the uncorrected model"
     columns = tuple(("", c) for c in COLUMNS)
-    return Table("headline", title, "method", columns, tuple(rows), (NOTE,))
+    return Table("headline", title, "method", columns, tuple(rows), notes("headline_notes"))
+
+
+def summary_table(study: Study) -> Table | None:
+    """Four accuracies of each method: uncorrected, the main correction, and the best one if another."""
+    main, rows = study.main, []
+    if main is None:
+        return None
+    for method in study.methods:
+        fraction = study.fractions[0]
+        places = [(t, method, s, fraction) for t, s in study.columns(fraction)]
+        places = [p for p in places if study.raw(p) and study.get(p, main)]
+        lines = [x for x in study.lines(fraction) if x.kind != "bound"
+                 and places and all(study.get(p, x) for p in places)]  # fmt: skip
+        found = {line: four(study, places, line) for line in lines}
+        raw = next((x for x in lines if x.kind == "raw"), None)
+        if raw is None:
+            continue
+        # Equal as printed is equal: then the first is taken.
+        best = max(dict.fromkeys((raw, main, *lines)), key=lambda x: round(found[x][0] or 0.0, 1))
+        block = []
+        for line in dict.fromkeys((raw, main, best)):
+            entries = [
+                Entry(now, gain=None if line == raw or now is None or old is None else now - old)
+                for now, old in zip(found[line], found[raw], strict=True)
+            ]
+            label = "" if line == raw else f"+ {line.label()}"
+            block.append(
+                Row(names.method(method), label, tuple(entries), line.kind, best=line == best)
+            )
+        rows += mark(block, "best")
+    if not rows:
+        return None
+    columns = tuple(("", c) for c in FOUR)
+    title = "In short: accuracy before and after"
+    return Table("summary", title, "method", columns, tuple(rows), notes("summary_notes"))
+
+
+def four(study: Study, places: Sequence[Place], line: Line) -> list[float | None]:
+    """Average, last state, newest and earlier groups (%) of a line, mean over places and seeds."""
+    found = [study.get(place, line) for place in places]
+    cells = [cell for summary in found if summary for cell in summary.cells]
+    parts = [p for c in cells if (p := study.newest_and_earlier(c)) is not None]
+    every = parts if len(parts) == len(cells) else []
+    last = [c.accuracy[-1] for c in cells if c.accuracy]
+    numbers = [s.average for s in found if s], last, [p[0] for p in every], [p[1] for p in every]
+    return [percent(mean_or_none(values)) for values in numbers]

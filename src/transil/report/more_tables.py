@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transil.report import names, paper
+from transil.report.rendering import notes
 from transil.report.study import Study, check_size, grouped, place_of, unique
 from transil.report.tables import MISSING, Entry, Row, Source, Table, differences, summary_entry
 from transil.report.wanted import Place
@@ -64,20 +65,15 @@ def ablation_table(study: Study) -> Table | None:
         rows += [row for _, row in mine]
     draws = sorted({n for a in study.ablations for n in a.draws})
     most = f"up to {draws[-1]}" if len(draws) > 1 else str(draws[0]) if draws else "0"
-    notes = [f"Average accuracy in % with R references, mean over {most} draws of them; ± "
-             "is the standard deviation over the draws (none where there is only one draw), of raw "
-             "that over seeds. Signed numbers are points over the uncorrected model."]  # fmt: skip
-    if any(e is MISSING for row in rows for e in row.entries):
-        notes.append("A dash: the target has fewer references, or it was not run.")
-    if any(e.paper is not None for row in rows for e in row.entries):
-        notes.append(differences(study))
+    entries = [e for row in rows for e in row.entries]
+    paper_notes = differences(study) if any(e.paper is not None for e in entries) else ""
     return Table(
         "table-3",
         "Table 3: how many references are needed",
         "method, target",
         (("", "raw"), *(("references", f"R = {n}") for n in counts)),
         tuple(rows),
-        tuple(notes),
+        notes("ablation_notes", draws=most, missing=MISSING in entries, paper=paper_notes),
     )
 
 
@@ -115,18 +111,13 @@ def matrix_table(study: Study) -> Table | None:
             if asked or any(e.value is not None for e in found):
                 rows.append(Row(names.method(method), names.target(reference), tuple(found)))
     main = study.main
-    what = f"{names.correction(main.name)}" if main else "the correction"
     return Table(
         "transfer-matrix",
         "Transfer matrix: one reference alone",
         "method, reference",
         tuple((names.target(t), f"S = {s}") for t, s in columns),
         tuple(rows),
-        (
-            f"Average accuracy in % with {what} fitted on one reference only, and points over the "
-            "uncorrected model, mean over seeds. A dash: not allowed (the reference shares classes "
-            "with the target, or is the target) or not run.",
-        ),
+        notes("matrix_notes", what=names.correction(main.name) if main else "the correction"),
     )
 
 

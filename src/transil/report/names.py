@@ -20,7 +20,7 @@ KINDS = ("raw", "control", "transfer", "bound")
 # The paper's order; other corrections stand between BiC and adBiC's successors as they come.
 RANKS = {"bic": 0, "adbic": 2, "adbic-centred": 3}
 BOUNDS = {"oracle": "oracle", "own": "own validation"}
-MISSING = "-"
+MISSING, STAR = "-", "\N{BLACK STAR}"
 
 
 @dataclass(frozen=True)

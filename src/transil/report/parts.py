@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,11 @@ from transil.errors import TransilError
 from transil.report import names
 from transil.report.choices import choice_table
 from transil.report.drawing import Picture, TooLargeError, drawing
-from transil.report.headline import headline_table
+from transil.report.headline import headline_table, headlines, summary_table
 from transil.report.more_tables import ablation_table, matrix_table
-from transil.report.study import Missing, Study
-from transil.report.tables import Entry, Row, Table, accuracy_table
+from transil.report.rendering import notes
+from transil.report.study import Missing, Study, as_list
+from transil.report.tables import Table, accuracy_table, text_table
 from transil.report.traffic import traffic_table
 
 if TYPE_CHECKING:
@@ -23,18 +25,16 @@ if TYPE_CHECKING:
 # The figures that stand beside a table; the others have a section of their own.
 BESIDE = {"table-1": ("gains",), "table-3": ("table-3-references",),
           "transfer-matrix": ("transfer-matrix",), "traffic": ("traffic",)}  # fmt: skip
-# These facts have a place of their own on a page.
-PLACED = ("limits", "differs", "runs", "run_seconds")
+# These tables have a section of their own.
+SHORT = ("headline", "summary")
 # What the further rows of an accuracy table are.
 FURTHER = "bounds and other solvers"
+# A title names so many things of one kind.
+MOST_NAMED = 4
 # Targets times methods times numbers of states in figures; the paper has 48.
 MOST_PANELS = 300
 NOTHING = "There is no corrected model to compare with an uncorrected one."
-RUNS_NOTE = (
-    "Seconds are those of a run with the others beside it: several runs may share a GPU, so their "
-    "sum is not the time that has passed. What an interruption lost is not in them. GPU memory is "
-    "the peak of the process, with all runs in it. A dash: not noted."
-)
+HEADS = ("seed", "commit", "device", "seconds", "GPU memory (GB)")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,32 @@ class Parts:
         """The names of the experiments."""
         return " and ".join(dict.fromkeys(r.name for r in self.study.results)) or "Report"
 
+    def shown(self) -> Iterator[tuple[Table, list[Picture], Table, Table | None]]:
+        """Each table with the figures beside it, its first rows, and the further ones."""
+        for table in self.tables:
+            if table.name not in SHORT:
+                beside = BESIDE.get(table.name, ())
+                yield table, [p for p in self.pictures if p.name in beside], *table.parts()
+
+    @property
+    def alone(self) -> list[Picture]:
+        """The figures that stand beside no table."""
+        taken = {name for table in self.tables for name in BESIDE.get(table.name, ())}
+        return [p for p in self.pictures if p.name not in taken]
+
+    def context(self) -> dict[str, Any]:
+        """What templates of pages are given."""
+        study = self.study
+        return {
+            "parts": self, "study": study, "what": what(study), "lead": headline_lead(study),
+            "headlines": headlines(study), "note": notes("headline_notes")[0],
+            "nothing": NOTHING, "further": FURTHER,
+            "summary": next((t for t in self.tables if t.name == "summary"), None),
+            "missing": missing_texts(study), "as_list": as_list,
+            "made": [(label, r, runs_table(r))
+                     for label, r in zip(study.labels(), study.results, strict=True)],
+        }  # fmt: skip
+
 
 def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
     """The parts of one or several results; parts that are there already stay as they are."""
@@ -59,6 +85,7 @@ def parts_of(results: Results | Sequence[Results] | Parts) -> Parts:
     study = Study(results if isinstance(results, Sequence) else [results])
     found = [
         headline_table(study),
+        summary_table(study),
         *(accuracy_table(study, f) for f in study.table_fractions if study.table_columns(f)),
         ablation_table(study),
         matrix_table(study),
@@ -80,7 +107,7 @@ def _pictures(study: Study) -> tuple[list[Picture], str]:
         "Figure 4": figures_accuracy.matrix_figures,
         "Figure 5": figures_accuracy.states_figure,
         "Table 3 as a picture": figures_gains.ablation_figure,
-        "Transfer matrix": figures_gains.transfer_figure,
+        "Transfer matrix": figures_accuracy.transfer_figure,
         "Traffic": figures_traffic.traffic_figure,
     }
     found: list[Picture] = []
@@ -114,6 +141,18 @@ def check_panels(study: Study) -> None:
             f"{names.count(targets, 'target')}, {names.count(methods, 'method')} and "
             f"{names.count(states, 'number')} of states are too many to draw"
         )
+
+
+def subject(study: Study) -> str:
+    """What was studied, as a title; empty where nothing was."""
+    if not study.methods:
+        return ""
+    targets = [names.shorten(names.target(t), 40) for t in study.targets]
+    kinds = {"methods": names.methods(study.methods), "targets": targets}
+    parts = [names.listed(items) if len(items) <= MOST_NAMED else f"{len(items)} {kind}"
+             for kind, items in kinds.items()]  # fmt: skip
+    label = f"{names.shorten(study.main.label(), 40)} for " if study.main else ""
+    return f"{label}{parts[0]} on {parts[1]}"
 
 
 def what(study: Study) -> str:
@@ -175,20 +214,14 @@ def runs_table(results: Results) -> Table | None:
     runs = results.facts.get("runs")
     if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs) or not runs:
         return None
-    rows = [
-        Row(str(run.get("run", names.MISSING)), "", tuple(Entry(text=t) for t in _made(run)))
-        for run in runs
-    ]
-    known = [s for run in runs if isinstance(s := run.get("seconds"), (int, float))]
-    if known:
-        total = f"{sum(known):,.0f}"
-        last = ("", "", "", total, "")
-        count = names.count(len(runs), "run")
-        rows.append(Row(f"all, {count}", "", tuple(Entry(text=t) for t in last)))
-    heads = ("seed", "commit", "device", "seconds", "GPU memory (GB)")
-    columns = tuple(("", head) for head in heads)
-    notes = (RUNS_NOTE, *_versions(runs))
-    return Table("runs", "Runs", "run", columns, tuple(rows), notes)
+    texts = [(str(run.get("run", names.MISSING)), *_made(run)) for run in runs]
+    if known := [s for run in runs if isinstance(s := run.get("seconds"), (int, float))]:
+        texts.append(
+            (f"all, {names.count(len(runs), 'run')}", "", "", "", f"{sum(known):,.0f}", "")
+        )
+    return text_table(
+        "runs", "Runs", ("run", *HEADS), texts, notes("runs_notes", versions=_versions(runs))
+    )
 
 
 def _made(run: dict[str, Any]) -> tuple[str, ...]:
@@ -205,14 +238,13 @@ def _made(run: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _versions(runs: list[dict[str, Any]]) -> list[str]:
+def _versions(runs: list[dict[str, Any]]) -> str:
     """The versions of all runs in a sentence; of how many where they differ."""
-    found: dict[str, int] = {}
-    for run in runs:
-        versions = run.get("versions")
-        if isinstance(versions, dict) and versions:
-            text = ", ".join(f"{k} {v}" for k, v in versions.items())
-            found[text] = found.get(text, 0) + 1
+    found = Counter(
+        ", ".join(f"{k} {v}" for k, v in versions.items())
+        for run in runs
+        if isinstance(versions := run.get("versions"), dict) and versions
+    )
     told = [text if len(found) == 1 and n == len(runs) else f"{text} ({names.count(n, 'run')})"
             for text, n in found.items()]  # fmt: skip
-    return [f"Trained with {'; '.join(told)}."] if told else []
+    return "; ".join(told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -110,31 +110,29 @@ class Study:
             )
         # The paper has equal groups: its numbers stand beside such alone.
         self.first_classes: int | None = firsts.pop()
-        cells: dict[Any, Cell] = {}
-        details: dict[Any, Detail] = {}
-        pairs: dict[Any, Pairs] = {}
-        ablations: dict[Any, Ablation] = {}
-        singles: dict[Any, Single] = {}
-        joints: dict[Any, Joint] = {}
-        choices: dict[Any, Choice] = {}
-        traffic: dict[Any, Adapted] = {}
-        failures: dict[Any, Failure] = {}
-        for r in self.results:
-            cells |= {(c.setting, line_of(c)): c for c in r.cells}
-            details |= {(d.setting, d.name, d.solver, d.transfer): d for d in r.details}
-            pairs |= {(p.method, p.states, p.seed, p.correction, p.solver): p for p in r.pairs}
-            ablations |= {(a.setting, a.correction, a.solver): a for a in r.ablations}
-            singles |= {(s.setting, s.correction, s.solver, s.reference): s for s in r.singles}
-            joints |= {(j.target, j.seed): j for j in r.joints}
-            choices |= {(c.method, c.states, c.seed, c.correction, c.candidate): c
-                        for c in r.choices}  # fmt: skip
-            traffic |= {(a.setting, a.tail, a.draw, a.kind, a.name): a for a in r.traffic}
-            failures |= {(f.what, f.reason): f for f in r.failures}
-        self.cells = list(cells.values())
-        self.details, self.pairs = list(details.values()), list(pairs.values())
-        self.ablations, self.singles = list(ablations.values()), list(singles.values())
-        self.choices, self.traffic = list(choices.values()), list(traffic.values())
-        self.joints, self.failures = list(joints.values()), list(failures.values())
+
+        def merged(part: str, key: Callable[[Any], Any]) -> list[Any]:
+            return list({key(x): x for r in self.results for x in getattr(r, part)}.values())
+
+        self.details: list[Detail] = merged("details", _key_of_detail)
+        self.cells: list[Cell] = merged("cells", lambda c: (c.setting, line_of(c)))
+        self.pairs: list[Pairs] = merged(
+            "pairs", lambda p: (p.method, p.states, p.seed, p.correction, p.solver)
+        )
+        self.ablations: list[Ablation] = merged(
+            "ablations", lambda a: (a.setting, a.correction, a.solver)
+        )
+        self.singles: list[Single] = merged(
+            "singles", lambda s: (s.setting, s.correction, s.solver, s.reference)
+        )
+        self.joints: list[Joint] = merged("joints", lambda j: (j.target, j.seed))
+        self.choices: list[Choice] = merged(
+            "choices", lambda c: (c.method, c.states, c.seed, c.correction, c.candidate)
+        )
+        self.traffic: list[Adapted] = merged(
+            "traffic", lambda a: (a.setting, a.tail, a.draw, a.kind, a.name)
+        )
+        self.failures: list[Failure] = merged("failures", lambda f: (f.what, f.reason))
         self._index()
 
     def _index(self) -> None:
@@ -165,6 +163,7 @@ class Study:
             key: Summary(tuple(sorted(group, key=lambda c: c.setting.seed)))
             for key, group in found.items()
         }
+        self._details = {_key_of_detail(d): d for d in self.details}
         self._lines = grouped((place, line) for place, line in self._summaries)
         self._rows = grouped(((p[3], p[1]), line) for p, line in self._summaries)
         self.ablations_of = grouped((a.setting.method, a) for a in self.ablations)
@@ -214,6 +213,14 @@ class Study:
     def lines_at(self, place: Place) -> list[Line]:
         """The lines that a place has."""
         return self._lines.get(place, [])
+
+    def newest_and_earlier(self, cell: Cell) -> tuple[float, float] | None:
+        """Accuracy of a state's newest group and of those before, means over states 2..S."""
+        d = self._details.get(_key_of_detail(cell))
+        rows = [r for r in (d.group_accuracy[1:] if d else []) if len(r) > 1]
+        newest = mean_or_none(row[-1] for row in rows)
+        earlier = mean_or_none(mean_or_none(row[:-1]) for row in rows)
+        return None if newest is None or earlier is None else (newest, earlier)
 
     @cached_property
     def main(self) -> Line | None:
@@ -298,6 +305,11 @@ class Study:
     def limits(self) -> list[str]:
         """What the experiments say about their own limits."""
         return unique(str(x) for r in self.results for x in as_list(r.facts.get("limits")))
+
+
+def _key_of_detail(x: Cell | Detail) -> tuple[Any, ...]:
+    """What a cell and its detail have in common."""
+    return (x.setting, x.name, x.solver, x.transfer)
 
 
 def line_of(cell: Cell) -> Line:

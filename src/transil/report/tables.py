@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from statistics import fmean
 from typing import Any
 
 from transil.report import names, paper
 from transil.report.names import Line
+from transil.report.rendering import notes
 from transil.report.study import Study, Summary, as_list, check_size, deviation
 from transil.report.wanted import Place
 
@@ -49,6 +51,8 @@ class Entry:
 MISSING = Entry()
 # A table with more rows than this is shown in two parts.
 LONG = 24
+# One with more columns is cut, where it cannot scroll.
+WIDE = 4
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Row:
     entries: tuple[Entry, ...]
     kind: str = ""
     further: bool = False  # not what one looks at first
+    best: bool = False  # of its block, on average over the columns that all of it has
 
     @property
     def name(self) -> str:
@@ -81,19 +86,27 @@ class Table:
 
     def groups(self) -> Iterator[tuple[str, int]]:
         """The upper headings and how many columns each spans."""
-        start = 0
-        for i in range(1, len(self.columns) + 1):
-            if i == len(self.columns) or self.columns[i][0] != self.columns[start][0]:
-                yield self.columns[start][0], i - start
-                start = i
+        for name, columns in groupby(self.columns, lambda column: column[0]):
+            yield name, len(list(columns))
 
     def blocks(self) -> Iterator[tuple[str, list[Row]]]:
         """Rows that stand together."""
+        for name, rows in groupby(self.rows, lambda row: row.block):
+            yield name, list(rows)
+
+    def pieces(self) -> Iterator[tuple[str, str, Table]]:
+        """A wide table cut between its upper headings: what stands above, what is told, a piece."""
+        groups = list(self.groups())
+        alone = groups[0][0] if len(groups) == 1 else ""
+        if len(self.columns) <= WIDE or len(groups) == 1 or not all(name for name, _ in groups):
+            yield "", alone, self
+            return
         start = 0
-        for i in range(1, len(self.rows) + 1):
-            if i == len(self.rows) or self.rows[i].block != self.rows[start].block:
-                yield self.rows[start].block, list(self.rows[start:i])
-                start = i
+        for name, count in groups:
+            part = slice(start, start + count)
+            rows = tuple(replace(row, entries=row.entries[part]) for row in self.rows)
+            yield name, name, replace(self, columns=self.columns[part], rows=rows)
+            start += count
 
     def parts(self) -> tuple[Table, Table | None]:
         """What one looks at first, and further rows where the table is long."""
@@ -123,8 +136,8 @@ def accuracy_table(study: Study, fraction: float) -> Table:
             )
             for line in lines
         ]
-        rows += _mark(block, "best")
-    rows = _mark(rows, "top")
+        rows += crowned(mark(block, "best"))
+    rows = mark(rows, "top")
     joint = _joint_row(study, columns) if fraction == 1.0 else None
     rows += [joint] if joint else []
     share = "all training images" if fraction == 1.0 else f"{fraction:.0%} of the training images"
@@ -182,63 +195,56 @@ def _joint_row(study: Study, columns: list[tuple[str, int]]) -> Row | None:
     return Row("Joint" if once else "Joint (for any S)", "", tuple(entries), "joint")
 
 
-def _mark(rows: list[Row], mark: str) -> list[Row]:
-    """Set `mark` on the highest number of each column; bounds may not win, they look at more."""
+def mark(rows: list[Row], how: str) -> list[Row]:
+    """Set 'best' or 'top' on the highest number of each column; bounds may not win."""
     changed = [list(row.entries) for row in rows]
     for i in range(len(rows[0].entries) if rows else 0):
-        open_to = [j for j, row in enumerate(rows)
-                   if row.kind != "bound" and row.entries[i].value is not None]  # fmt: skip
-        if len(open_to) < 2:
-            continue
         # Equal as printed is equal.
-        values = {j: round(rows[j].entries[i].value or 0.0, 1) for j in open_to}
-        for j in open_to:
-            if values[j] == max(values.values()):
-                changed[j][i] = (
-                    replace(changed[j][i], best=True)
-                    if mark == "best"
-                    else replace(changed[j][i], top=True)
-                )
+        values = {j: round(value, 1) for j, row in enumerate(rows)
+                  if row.kind != "bound" and (value := row.entries[i].value) is not None}  # fmt: skip
+        for j, value in values.items():
+            if len(values) > 1 and value == max(values.values()):
+                old = changed[j][i]
+                changed[j][i] = replace(old, best=True) if how == "best" else replace(old, top=True)
     return [replace(row, entries=tuple(e)) for row, e in zip(rows, changed, strict=True)]
 
 
-def _notes(study: Study, rows: list[Row], fraction: float) -> tuple[str, ...]:
-    own = "own validation" in {row.label.split(" (")[0].split(", ")[-1] for row in rows}
-    notes = [
-        "Average accuracy in %, mean over states 2 to S, on the test images of the classes seen so "
-        "far. Signed numbers are points over the same model uncorrected, with their 95 % interval "
-        "(paired bootstrap over test images) where there is room for it; where there are colours, "
-        "grey says that the interval holds zero.",
-        "Bold: the best of a method in its column; with a star: the best of the column. Bounds "
-        "(in italics) look at what a target may not have and are left out of this: the oracle at "
-        f"test labels{', own validation at images of past classes' if own else ''}. "
-        "A dash stands for what was not run.",
-        *_references(study, fraction),
+def crowned(block: list[Row]) -> list[Row]:
+    """A block with its best row marked, whichever it is; bounds look at more and may not win."""
+    open_to = [
+        row
+        for row in block
+        if row.kind != "bound" and any(e.value is not None for e in row.entries)
     ]
-    if study.first_classes is not None:
-        notes.append(
-            f"The first group has {study.first_classes} classes, the others share the rest equally; "
-            "the paper's groups are all equal, so its numbers are not shown."
-        )
+    shared = [i for i in range(len(block[0].entries) if block else 0)
+              if all(row.entries[i].value is not None for row in open_to)]  # fmt: skip
+    if len(open_to) < 2 or not shared:
+        return block
+    best = max(
+        open_to, key=lambda row: round(fmean(row.entries[i].value or 0.0 for i in shared), 1)
+    )
+    return [replace(row, best=row is best) for row in block]
+
+
+def text_table(
+    name: str, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]],
+    notes: tuple[str, ...] = (),
+) -> Table:  # fmt: skip
+    """A table of texts; the first column names the rows."""
+    made = tuple(Row(first, "", tuple(Entry(text=t) for t in rest)) for first, *rest in rows)
+    return Table(name, title, heads[0], tuple(("", head) for head in heads[1:]), made, notes)
+
+
+def _notes(study: Study, rows: list[Row], fraction: float) -> tuple[str, ...]:
     entries = [e for row in rows for e in row.entries]
-    if any(e.std is not None for e in entries):
-        notes.append(
-            "± is the standard deviation over seeds; an interval is the mean of the seeds' intervals, "
-            "and knows of test images alone."
-        )
-    if any(e.paper is not None for e in entries):
-        notes.append(differences(study))
-    return tuple(notes)
-
-
-def _references(study: Study, fraction: float) -> Iterator[str]:
-    """Which references a target has."""
-    used = {names.target(c.setting.target): ", ".join(c.references) for c in study.cells
-            if c.kind == "transfer" and c.references and c.setting.fraction == fraction}  # fmt: skip
-    if used:
-        told = "; ".join(f"{target} from {those}" for target, those in used.items())
-        share = "" if fraction == 1.0 else ", which have all their training images"
-        yield f"Pairs are transferred to {told}{share}."
+    return notes(
+        "accuracy_notes", whole=fraction == 1.0, first_classes=study.first_classes,
+        own="own validation" in {row.label.split(" (")[0].split(", ")[-1] for row in rows},
+        used={names.target(c.setting.target): ", ".join(c.references) for c in study.cells
+              if c.kind == "transfer" and c.references and c.setting.fraction == fraction},
+        seeds=any(e.std is not None for e in entries),
+        paper=differences(study) if any(e.paper is not None for e in entries) else "",
+    )  # fmt: skip
 
 
 def _few_seeds(study: Study, fraction: float) -> Iterator[str]:

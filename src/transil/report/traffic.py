@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from transil.report import names
+from transil.report.rendering import notes
 from transil.report.study import Study, check_size, deviation, grouped, place_of, unique
 from transil.report.tables import MISSING, Entry, Row, Source, Table
 from transil.report.wanted import Place
@@ -40,13 +41,21 @@ def traffic_table(study: Study) -> Table | None:
             found = grouped(((a.kind, a.name), a) for a in rows_of[place, tail])
             entries = _marked([_entry(study, place, found.get(c, [])) for c in columns], columns)
             rows.append(Row(names.method(method), _label(place, tail), entries))
+    first = study.traffic[0]
+    short = sorted({a.setting.states for a in study.traffic if a.short})
     return Table(
         "traffic",
         "Traffic: what a prior adds where some classes come more often",
         "method, target",
         tuple((HEADS[kind], way_label(kind, name)) for kind, name in columns),
         tuple(rows),
-        tuple(_notes(study)),
+        notes(
+            "traffic_notes",
+            correction=names.correction(first.correction),
+            solver=first.solver,
+            draws=names.count(len({a.draw for a in study.traffic}), "draw"),
+            short=names.listed([str(s) for s in short]) if short else "",
+        ),
     )
 
 
@@ -106,32 +115,3 @@ def _marked(entries: Sequence[Entry], columns: Sequence[tuple[str, str]]) -> tup
     return tuple(
         replace(e, best=v is not None and v == best) for e, v in zip(entries, values, strict=True)
     )
-
-
-def _notes(study: Study) -> Iterable[str]:
-    first = study.traffic[0]
-    draws = len({a.draw for a in study.traffic})
-    yield (
-        "Average accuracy in %, mean over states 2 to S, on traffic in which class frequencies fall by "
-        "one factor from class to class, in a random order; '10:1' is the ratio of the commonest to the "
-        "rarest. Signed numbers are points over raw with their 95 % interval over judged images. The "
-        f"mean over {names.count(draws, 'draw')} of the order."
-    )
-    yield (
-        "The test images of each class are cut in two: one half is thinned to these frequencies and "
-        "adapted to, without its labels; the other is judged, each image with the weight of its class. "
-        f"The bank is {names.correction(first.correction)} ({first.solver}), brought to the scale of "
-        "the half that is adapted to, so that it may differ from the same bank in Table 1."
-    )
-    yield (
-        "Priors: 'none' assumes no frequencies, with a ledger those that it remembers within groups; "
-        "'remembered' takes groups by their number of classes as well; 'known' is told the true "
-        "frequencies. The oracle looks at test labels. Bold: the best of a row, without 'known' and "
-        "the oracle."
-    )
-    short = sorted({a.setting.states for a in study.traffic if a.short})
-    if short:
-        yield (
-            f"In some states (S = {names.listed([str(s) for s in short])}) there were too few images to "
-            "adapt to; there the bank and priors leave scores as they are, and nothing is recorded."
-        )

@@ -13,19 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from transil.errors import TransilError
-from transil.files import atomic_file, check_output, read_bytes, read_json, sha256, told, write_json
+from transil.files import atomic_file, check_output, read_json, sha256, told, write_json
 
 FILE, FORMAT, VERSION = "report-files.json", "transil-report-files", 1
 PICTURE = r"(gains|figure-\d+(-\d+)?|table-3-references|transfer-matrix|traffic)"
-# What pages that transil has written hold, and how they name the files beside them.
-MARK = re.compile(rb"<footer>Made by transil\.|`transil report` has written this page"
-                  rb"|^This page is written from `", re.M)  # fmt: skip
-LINK = re.compile(r'(?:href="|\]\()([^")]+)')
-# Earlier versions kept no list, but wrote the page last. Some file systems count in two seconds.
-SLACK = 2.0
 HINT = "move it away, write elsewhere, or overwrite with --force"
 
 Known = Mapping[str, frozenset[str]]  # a path to the checksums under which it is ours
@@ -123,7 +116,7 @@ def _known(output: Output) -> Known:
     """What the list says is ours."""
     path = output.root / output.list
     if not os.path.lexists(path):
-        return _of_earlier_versions(output)
+        return {}
     if not _inside(output, path):
         raise TransilError(f"{path}: a link that leads elsewhere")
     data: Any = read_json(path)
@@ -142,32 +135,6 @@ def _known(output: Output) -> Known:
 def _save(output: Output, known: Known) -> None:
     files = {path: sorted(known[path]) for path in sorted(known)}
     write_json(output.root / output.list, {"format": FORMAT, "version": VERSION, "files": files})
-
-
-def _of_earlier_versions(output: Output) -> Known:
-    """Without a list: a page of ours, and the files it links to that are no newer.
-
-    Only what is written again counts: nothing is taken away without a checksum.
-    """
-    page = output.place
-    if not page.is_file() or not _inside(output, page):
-        return {}
-    try:
-        raw = read_bytes(page)
-    except TransilError:  # too large to be one
-        return {}
-    if not MARK.search(raw):
-        return {}
-    links = {unquote(link) for link in LINK.findall(raw.decode("utf-8", "replace"))}
-    known = {output.page: frozenset((_sum(raw),))}
-    latest = page.stat().st_mtime + SLACK
-    for name in output.files:
-        path = output.root / name
-        if name not in links and not name.endswith("/captions.md"):
-            continue
-        if _inside(output, path) and path.is_file() and path.stat().st_mtime <= latest:
-            known[name] = frozenset((sha256(path),))
-    return known
 
 
 def _sum(data: bytes) -> str:
