@@ -26,11 +26,11 @@ from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
 from transil.experiment.bootstrap import Bootstrap
-from transil.experiment.made import made_run
 from transil.experiment.overlap import allowed_references, class_key, shared_classes
 from transil.experiment.plan import Plan, make_plan
 from transil.experiment.recipe import experiment_names, load_experiment
 from transil.experiment.results import Results
+from transil.experiment.run_facts import run_facts
 from transil.experiment.running import local_executor, run_experiment
 from transil.store_files import checked_scores
 
@@ -326,7 +326,7 @@ def test_old_and_interrupted_runs_say_what_they_can(tmp_path: Path) -> None:
     """Folders of older versions, a state with two lines, a run that went on on another device."""
     task = plan_of(tmp_path).tasks[0]
     task.folder.mkdir(parents=True)
-    made = made_run(task)
+    made = run_facts(task)
     unknown = ("commit", "device", "seconds", "gpu_gigabytes")
     assert [made[k] for k in unknown] == [None] * 4
     assert (made["run"], made["versions"]) == (task.name, {})
@@ -340,7 +340,7 @@ def test_old_and_interrupted_runs_say_what_they_can(tmp_path: Path) -> None:
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines) + '{"state": 3, "sec'
     (task.folder / "times.jsonl").write_text(text)
-    made = made_run(task)
+    made = run_facts(task)
     assert [made[k] for k in unknown] == ["abc", "cpu, A100", 7.5, 3.0]
     assert made["versions"] == {"torch": "2.6"}
 

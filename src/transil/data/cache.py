@@ -130,7 +130,7 @@ def cached_images(
 def _images(entry: Entry, source: Source, stamp: str) -> Images:
     """The images of an entry, which a transil of before may have written."""
     known = stamp if source.by_content else content_of(entry.class_names, entry.splits)
-    return replace(entry, fingerprint=known, stamp=stamp).images()
+    return replace(entry, fingerprint=known).images()
 
 
 def convert(
@@ -233,7 +233,6 @@ class _Build:
             "name": self.source.name,
             "class_names": names,
             "fingerprint": self.stamp if self.source.by_content else content_of(names, splits),
-            "stamp": self.stamp,
             "size": size,
             "rule": self.rule,
             "splits": {split: asdict(made) for split, made in splits.items()},

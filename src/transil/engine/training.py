@@ -79,7 +79,7 @@ def training(
             torch.set_num_threads(config.engine.threads)
 
         def enter() -> tuple[Checkpoint | None, Checkpoint | None, list[int]]:
-            stack.enter_context(run.opened(config, facts, images.stamp))
+            stack.enter_context(run.opened(config, facts))
             if not run.is_archived():
                 stream.save_label_map(run.path / LABEL_MAP)
             return *run.restore(), states_to_score(run, method, warn=True)

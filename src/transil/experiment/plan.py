@@ -294,14 +294,10 @@ def make_task(
 def run_place(runs: Path, lead: str, key: Mapping[str, Any], images: Images) -> Path:
     """The folder of a run: `lead`, and a code for what is learned and from which images.
 
-    No name begins with '-', as an option does. Early versions had such names, and made the code
-    from the place of image files, too; their runs are found again.
+    No name begins with '-', as an option does.
     """
     placeless = merge(key, {"data": {"root": None}})
-    codes = [digest([placeless, images.fingerprint]), digest([key, images.stamp])]
-    names = [f"{lead}{code[:8]}" for code in codes]
-    places = [runs / name for name in (*(name.lstrip("-") for name in names), *names)]
-    return next((place for place in places if (place / RECORD).exists()), places[0])
+    return runs / f"{lead}{digest([placeless, images.fingerprint])[:8]}".lstrip("-")
 
 
 def groups(experiment: Experiment, classes: int, states: int) -> dict[str, Any]:

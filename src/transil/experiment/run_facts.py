@@ -6,15 +6,10 @@ from typing import Any
 
 from transil.engine.run_folder import TIMES, RunFolder, measured
 from transil.errors import TransilError
-from transil.experiment.plan import Plan, Task
+from transil.experiment.plan import Task
 
 
-def made_runs(plan: Plan) -> list[dict[str, Any]]:
-    """One record for each finished run of the plan, in the plan's order."""
-    return [made_run(task) for task in plan.tasks if task.trained]
-
-
-def made_run(task: Task) -> dict[str, Any]:
+def run_facts(task: Task) -> dict[str, Any]:
     """What is known of a run; folders of older versions do not say everything."""
     run = RunFolder(task.folder)
     try:
