@@ -127,7 +127,7 @@ class RunFolder:
         `stamp` is the data's fingerprint as early versions wrote it (see `Images`).
         """
         if self.is_archived():
-            self._check(config, data, stamp)
+            self.check(config, data, stamp)
             yield
             return
         with told(f"cannot write {self.path}"):
@@ -139,7 +139,7 @@ class RunFolder:
             for folder in (self.path, self.checkpoints, *self.path.glob("scores/*")):
                 remove_left(folder)
             if (self.path / RECORD).exists():
-                self._check(config, data, stamp)
+                self.check(config, data, stamp)
             else:
                 write_json(
                     self.path / RECORD,
@@ -188,7 +188,7 @@ class RunFolder:
             self.path / LABEL_MAP, LabelMap, "transil-label-map", 1, "label map", remedy
         )
 
-    def _check(self, config: RunConfig, data: Mapping[str, Any], stamp: str) -> None:
+    def check(self, config: RunConfig, data: Mapping[str, Any], stamp: str) -> None:
         """A run goes on as it began: what says what is learned may not change."""
         kept, begun = plain(asdict(self.record().data)), self.config()
         kept = {key: value for key, value in kept.items() if value is not None}
