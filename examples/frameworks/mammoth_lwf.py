@@ -66,6 +66,7 @@ def main():
     words += ["--num_workers=0", "--permute_classes=1", "--non_verbose=1"]
     words += [f"--base_path={tempfile.mkdtemp()}/", *["--validation=20"] * reference]
     sys.argv[1:] = words
+    torch.set_num_threads(1)  # Mammoth takes two, which on a busy machine wait for each other
     model, dataset, settings = mammoth.initialize()
 
     def end_eval(dataset, accuracies):  # a hook of Mammoth's models
