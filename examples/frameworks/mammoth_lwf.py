@@ -34,8 +34,7 @@ class Half:
 
     def __getitem__(self, row):
         image, label = self.transform(Image.fromarray(self.data[row])), self.targets[row]
-        # The third is what LwF's teacher sees. Mammoth's own CIFAR-100 gives it images that are not
-        # normalised as the student's are, and then nothing is kept of old classes.
+        # The third is what LwF's teacher sees: here what the student does, since nothing is augmented.
         return (image, label, image) if self.train else (image, label)
 
 
