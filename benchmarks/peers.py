@@ -29,6 +29,7 @@ from transil.engine import resolve
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
 from transil.engine.workers import Workers
+from transil.methods.registry import get_method
 from transil.nets.bodies import BODIES
 
 BATCH, CLASSES, GOAL = 128, 10, 2.0
@@ -88,14 +89,15 @@ def engine(body: str, images: Images) -> Callable[[], object]:
         }],
     )  # fmt: skip
     workers = Workers(torch.device("cpu"))
-    config = completed(config, images, workers.device)
+    method = get_method(config.method, config.settings)
+    config = completed(config, method, images, workers.device)
     stream = ClassStream(images, 1, order="label")
-    learner = Learner(config, stream, workers)
+    learner = Learner(config, method, stream, workers)
     learner.begin(stream.enter(1))
     numbers: Iterator[int] = iter(range(1, 1000))
 
     def epoch() -> None:
-        learner.feed.begin(next(numbers))
+        learner.draw(next(numbers))
         for _ in learner.epoch(LR):
             pass
 

@@ -142,7 +142,7 @@ def main() -> int:
             [task for task in tasks if task.name.split("--")[1] in kinds],
             processes=options.processes,
             together=options.together,
-            tell=lambda share, text: print(f"{100 * share:5.1f} % {text}", flush=True),
+            progress=lambda share, text: print(f"{100 * share:5.1f} % {text}", flush=True),
         )
         for failure in failed:
             print(f"{failure.what}: {failure.reason}", file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,7 @@ from transil.cli.output import (
     stderr,
 )
 from transil.errors import TransilError
+from transil.progress import Progress
 
 if TYPE_CHECKING:
     from transil.experiment.plan import Plan
@@ -104,12 +104,11 @@ def run_command(
         os.environ[ENVIRONMENT] = str(data_dir.absolute())
     execute = _executor(executor, address, processes, gpus_per_run)
     experiment = load_any(recipe, read_overrides(settings or []))
-    with progress_bar(1.0) as update:
-        opening = partial(update, 0.0)
+    with progress_bar() as progress:
         if isinstance(experiment, Schedules):
-            plan = plan_references(experiment, output / "runs", opening)
+            plan = plan_references(experiment, output / "runs", progress)
         else:
-            plan = make_plan(experiment, output, tell=opening)
+            plan = make_plan(experiment, output, progress=progress)
     if plan_only:
         _show_plan(plan, as_json)
         return 0
@@ -118,14 +117,14 @@ def run_command(
     check_folder(output, force=force)
     if not as_json:
         note(f"{experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         results = run_experiment(
             plan,
             execute=execute if train else nothing_trained,
-            tell=_teller(update),
+            progress=_lines(progress),
             processes=processes or len(os.sched_getaffinity(0)),
         )
-        update(1.0, "writing the report")
+        progress(1.0, "writing the report")
         page = None
         if results.cells:
             page = write_report(results, output, [read_reading(output)], force=force)
@@ -147,8 +146,8 @@ def _make_banks(plan: Plan, output: Path, execute: Any, as_json: bool) -> int:
 
     if not as_json:
         note(f"{plan.experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
-    with progress_bar(1.0) as update:
-        made, failures = make_banks(plan, execute, _teller(update))
+    with progress_bar() as progress:
+        made, failures = make_banks(plan, execute, _lines(progress))
     _show_failures(failures)
     banks = {method: str(output / path.relative_to(plan.folder)) for method, path in made.items()}
     if as_json:
@@ -226,18 +225,18 @@ def _executor(
     return local_executor(processes, None if gpus_per_run is None else round(1 / gpus_per_run))
 
 
-def _teller(update: Any) -> Any:
+def _lines(bar: Progress) -> Progress:
     """A bar on a terminal; elsewhere a line whenever a run is finished."""
     last = [""]
 
-    def tell(share: float, text: str) -> None:
-        update(share, text)
+    def progress(share: float, text: str) -> None:
+        bar(share, text)
         head = text.split(";")[0]
         if not stderr.is_terminal and "runs" in head and head != last[0]:
             last[0] = head
             note(text)
 
-    return tell
+    return progress
 
 
 def _left(plan: Plan) -> str:

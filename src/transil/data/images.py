@@ -26,8 +26,7 @@ class ImageSplit:
 class Images:
     """A data set of decoded images. Labels are 0..classes-1, in the order of `class_names`.
 
-    `fingerprint` tells their content; `stamp` is what it was in early versions, for files of their
-    own by place and time of change: runs that were begun with it go on.
+    `fingerprint` tells their content.
     `skipped` names the images that could not be decoded (only where that was allowed);
     `duplicates` counts test images that are also training images.
     """
@@ -38,7 +37,6 @@ class Images:
     fingerprint: str
     skipped: tuple[str, ...] = ()
     duplicates: int = 0
-    stamp: str = ""
 
     @property
     def classes(self) -> int:

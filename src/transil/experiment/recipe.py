@@ -10,7 +10,7 @@ from typing import Any, Literal
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import Assumed
 from transil.correction.registry import CORRECTIONS, SOLVERS
-from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConfig
+from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConfig, without_fuse
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
@@ -133,6 +133,10 @@ def read_experiment(
         raise TransilError(f"{name}: not a recipe, it holds no settings")
     data = merge(data, overrides or {})
     data.setdefault("name", Path(name).stem)
+    own = data.get("per_method")
+    for part in (data, *(own.values() if isinstance(own, dict) else ())):
+        if isinstance(part, dict) and "engine" in part:
+            part["engine"] = without_fuse(part["engine"], name)
     if "kind" in data:
         data["kind"] = str(data["kind"])  # 32 and '32' are the same to people
     # What was given beside the file has no line in it.

@@ -6,7 +6,7 @@ learned by two of the sets, in turn; then one bank per method is fitted on all t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,12 +16,12 @@ from transil.correction.open_bank import MOST_STATES
 from transil.correction.shipped import ANY
 from transil.engine.config import DataConfig
 from transil.errors import TransilError
-from transil.experiment.local import Tell
 from transil.experiment.plan import Plan, Task, configured, open_sets, trainer
 from transil.experiment.recipe import Experiment, check, experiment_of, read_experiment
 from transil.experiment.results import Failure
 from transil.experiment.running import Execute, alone_in
 from transil.files import plain_name
+from transil.progress import Progress, no_progress
 from transil.schedule import Schedule
 from transil.settings import plain
 from transil.typed import build
@@ -99,12 +99,10 @@ def load_any(name: str, overrides: Mapping[str, Any] | None = None) -> Experimen
     return made
 
 
-def plan_references(
-    experiment: Schedules, runs: Path, tell: Callable[[str], None] | None = None
-) -> Plan:
+def plan_references(experiment: Schedules, runs: Path, progress: Progress = no_progress) -> Plan:
     """Every training, in folders SET--SCHEDULE--METHOD of `runs`: the first turn of all comes first."""
     runs, shared = runs.absolute(), experiment.trainings()
-    sets, images = open_sets(shared, tell)
+    sets, images = open_sets(shared, progress)
     methods = list(dict.fromkeys(map(trainer, experiment.methods)))
     names, tasks = experiment.references, []
     for turn in range(min(TURNS, len(names))):
@@ -126,11 +124,11 @@ def plan_references(
 
 
 def make_banks(
-    plan: Plan, execute: Execute, tell: Tell | None = None
+    plan: Plan, execute: Execute, progress: Progress = no_progress
 ) -> tuple[dict[str, Path], list[Failure]]:
     """Train what is missing, and fit a bank of each method on what is there; what failed."""
     with alone_in(plan.folder):
-        failures = execute(plan, tell)
+        failures = execute(plan, progress)
         banks = {}
         for method in plan.experiment.methods:
             there = [t for t in plan.tasks if t.method == trainer(method) and t.status == "done"]
@@ -138,8 +136,7 @@ def make_banks(
                 why = "fewer than two schedules are finished; there is no bank of it yet"
                 failures.append(Failure(method, why))
                 continue
-            if tell is not None:
-                tell(1.0, f"fitting {method} on {len(there)} models")
+            progress(1.0, f"fitting {method} on {len(there)} models")
             banks[method] = plan.folder / "banks" / f"{method}{ANY}.json"
             bank = fit_any_schedule(
                 [task.folder / "scores" / method for task in there],
