@@ -1,7 +1,7 @@
 """A corrector as an MLflow model: a DataFrame of scores in, the corrected ones out.
 
-    python examples/mlflow_service.py corrector.json service
-    mlflow models serve -m service
+python examples/mlflow_service.py corrector.json service
+mlflow models serve -m service
 """
 
 import sys
