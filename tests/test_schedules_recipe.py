@@ -78,6 +78,11 @@ def test_from_images_to_banks_that_correct_another_schedule(
     assert set(json.loads(capsys.readouterr().out)["banks"]) == {"lwf-t", "siw"}
     assert {path.name: path.read_bytes() for path in Path("out/banks").iterdir()} == banks
 
+    assert run([*words, "train.epochs=2"]) == 2  # not the banks of other settings
+    told_of = capsys.readouterr()
+    assert "this run was begun with train.epochs=1, now it is 2" in told_of.err
+    assert not told_of.out
+
     # A method with too few runs has no bank; the others have theirs.
     for path in Path("out/runs").glob("*--lwf-t"):
         if "even" not in path.name:

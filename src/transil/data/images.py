@@ -48,6 +48,11 @@ class Images:
         """The width and height of the images, in pixels."""
         return int(self.splits["train"].pixels.shape[1])
 
+    @property
+    def facts(self) -> dict[str, str | int]:
+        """By what a run knows its images again."""
+        return {"name": self.name, "fingerprint": self.fingerprint, "pixels": self.size}
+
     def counts(self, split: str) -> IntArray:
         """The number of images of each class, shape (classes,)."""
         return np.bincount(self.splits[split].labels, minlength=self.classes)

@@ -124,7 +124,7 @@ class RunFolder:
     def opened(self, config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
         """Hold the folder for a run of `config` on that data, begun now or continued."""
         if self.is_archived():
-            self._check(config, data)
+            self.check(config, data)
             yield
             return
         with told(f"cannot write {self.path}"):
@@ -136,7 +136,7 @@ class RunFolder:
             for folder in (self.path, self.checkpoints, *self.path.glob("scores/*")):
                 remove_left(folder)
             if (self.path / RECORD).exists():
-                self._check(config, data)
+                self.check(config, data)
             else:
                 write_json(
                     self.path / RECORD,
@@ -185,7 +185,7 @@ class RunFolder:
             self.path / LABEL_MAP, LabelMap, "transil-label-map", 1, "label map", remedy
         )
 
-    def _check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
+    def check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
         """A run goes on as it began: what says what is learned may not change."""
         kept, begun = plain(asdict(self.record().data)), self.config()
         kept = {key: value for key, value in kept.items() if value is not None}

@@ -69,8 +69,7 @@ def training(
     config = completed(config, method, images, workers.device)
     workers.check_batch(config.train.batch_size)
     stream = past.stream(config.data, images) if past else make_stream(config, images)
-    facts = {"name": images.name, "fingerprint": images.fingerprint, "pixels": images.size}
-    facts |= {"past": past.to_json()} if past else {}
+    facts = {**images.facts, **({"past": past.to_json()} if past else {})}
     yield workers.device
     with contextlib.ExitStack() as stack:
         stack.callback(workers.leave)

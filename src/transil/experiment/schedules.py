@@ -15,6 +15,7 @@ from transil.correction.fitting import fit_any_schedule
 from transil.correction.open_bank import MOST_STATES
 from transil.correction.shipped import ANY
 from transil.engine.config import DataConfig
+from transil.engine.run_folder import RECORD, RunFolder
 from transil.errors import TransilError
 from transil.experiment.plan import Plan, Task, configured, open_sets, trainer
 from transil.experiment.recipe import Experiment, check, experiment_of, read_experiment
@@ -119,6 +120,8 @@ def plan_references(experiment: Schedules, runs: Path, progress: Progress = no_p
             for method in methods:
                 config, seen = configured(shared, name, method, {"data": data}, images[name])
                 folder = runs / f"{_folder_name(name)}--{kind}--{method}"
+                if (folder / RECORD).exists():  # its name does not say how it was trained
+                    RunFolder(folder).check(config, images[name].facts)
                 tasks.append(Task(name, method, len(sizes), 1.0, 0, config, folder, seen))
     return Plan(shared, runs.parent, images, tuple(tasks))
 
