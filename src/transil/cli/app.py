@@ -90,7 +90,7 @@ def _root(
 def run(args: Sequence[str] | None) -> int:
     """Run one command line; bad input is told in one line, never as a traceback."""
     words = list(sys.argv[1:] if args is None else args)
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *_, **__: warn(str(message))
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     with guarded() as out:
@@ -118,7 +118,8 @@ def _told(words: list[str]) -> int:
             return 0
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "transil"
-        return _fail(f"{_one_line(error)} (see: {command} --help)")
+        told = error.format_message() if hasattr(error, "format_message") else error
+        return _fail(f"{told} (see: {command} --help)")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
@@ -176,14 +177,6 @@ def _stopped(how: str, code: int) -> int:
         f"transil: {how}; nothing half-written is left, and the same command goes on or begins again"
     )
     return code
-
-
-def _one_line(error: Any) -> str:
-    return str(error.format_message() if hasattr(error, "format_message") else error)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(str(message))
 
 
 class _Terminated(SystemExit):

@@ -70,18 +70,18 @@ def list_command(
             f"no bank that comes with transil has a name that begins with '{beginning}'; names are "
             f"METHOD-any or METHOD-sSTATES-CORRECTION-SOLVER, such as {names[0]}, of {methods}"
         )
-    found = [row for row in _shipped() if str(row["name"]).startswith(beginning)]
-    open_ones = [row for row in found if row["states"] is None]
-    of_one = [row for row in found if row["states"] is not None]
+    found = [row for row in _shipped() if row["name"].startswith(beginning)]
     if as_json:
         print_json(found)
         return
+    open_ones = [
+        [row["name"], *(_range(row["seen"][key]) for key in ("states", "classes"))]
+        for row in found
+        if row["states"] is None
+    ]
+    of_one = [row for row in found if row["states"] is not None]
     if open_ones:
-        rows = [
-            [row["name"], *(_range(row["seen"][key]) for key in ("states", "classes"))]
-            for row in open_ones
-        ]
-        print_table("for any schedule", ["name", "states seen", "classes seen"], rows)
+        print_table("for any schedule", ["name", "states seen", "classes seen"], open_ones)
     if of_one:
         _print_list([{key: _cell(value) for key, value in row.items()} for row in of_one])
     if not found:
@@ -223,11 +223,7 @@ def show(
         ]
         title = f"uncertainty (standard deviation over references), state {last}"
         print_table(title, ["group", "alpha", "beta"], rows)
-    fitted = [
-        item.name
-        for item in bank.references
-        if item.records and (reference is None or item.name == reference)
-    ]
+    fitted = [r.name for r in bank.references if r.records and reference in (None, r.name)]
     for name in fitted[:SHOWN]:
         print_records(bank, name)
     if len(fitted) > SHOWN:
@@ -283,14 +279,11 @@ def compare(
         if not (a.knows(state) and b.knows(state)):
             continue
         x, y = a.applied(state), b.applied(state)
-        alpha, beta = y.alpha - x.alpha, y.beta - x.beta
-        rows.append({
-            "state": state,
-            "alpha_largest": float(np.abs(alpha).max()),
-            "alpha_rms": float(np.sqrt(np.mean(alpha**2))),
-            "beta_largest": float(np.abs(beta).max()),
-            "beta_rms": float(np.sqrt(np.mean(beta**2))),
-        })  # fmt: skip
+        row: dict[str, float] = {"state": state}
+        for name, off in (("alpha", y.alpha - x.alpha), ("beta", y.beta - x.beta)):
+            row[f"{name}_largest"] = float(np.abs(off).max())
+            row[f"{name}_rms"] = float(np.sqrt(np.mean(off**2)))
+        rows.append(row)
     if as_json:
         print_json({"facts": differ, "states": rows})
         return
@@ -305,11 +298,11 @@ def compare(
 def _facts(bank: Bank) -> dict[str, str]:
     penalty = bank.settings.get("penalty", {})
     bound = " (upper bound over single references)" if bank.transfer.how == "oracle" else ""
-    how = bank.transfer.how + bound
     names = [reference.name for reference in bank.references]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     sizes = list(bank.schedule.sizes)
     resized = bank.provenance.get("fitted_sizes", sizes) != sizes
+    made_by = bank.provenance.get("versions", {}).get("transil")
     return {
         "method": bank.method or "not given",
         "schedule": f"{bank.schedule}{' (fitted on other sizes)' if resized else ''}",
@@ -318,10 +311,10 @@ def _facts(bank: Bank) -> dict[str, str]:
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
         "scores": bank.score_kind + (", rescaled" if bank.provenance.get("rescaled") else ""),
         "score scale": _cell({s: bank.scale(s) for s in range(2, bank.schedule.states + 1)}),
-        "transfer": how,
+        "transfer": bank.transfer.how + bound,
         "strength": f"{bank.strength:g}" + " (as fitted)" * (bank.strength == AS_FITTED),
         "references": shown + _where(bank),
-        "made by": _made_by(bank),
+        "made by": f"transil {made_by}" if made_by else "not given",
     }
 
 
@@ -354,11 +347,6 @@ def _cell(value: Any) -> str:
         known = [scale for scale in value.values() if scale is not None]
         return f"{min(known):.3g} to {max(known):.3g}" if known else "-"
     return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-def _made_by(bank: Bank) -> str:
-    versions = bank.provenance.get("versions", {})
-    return f"transil {versions['transil']}" if "transil" in versions else "not given"
 
 
 def note_turned(pairs: Mapping[int, Parameters], whose: str = "") -> None:
@@ -395,8 +383,5 @@ def print_records(bank: Bank, name: str) -> None:
         for state, r in sorted(reference.records.items())
     ]
     told = [k for k in range(len(headings)) if any(row[k] != "-" for row in rows)]
-    print_table(
-        f"fit of {name} by {bank.solver}",
-        [headings[k] for k in told],
-        [[row[k] for k in told] for row in rows],
-    )
+    title, told_rows = f"fit of {name} by {bank.solver}", [[row[k] for k in told] for row in rows]
+    print_table(title, [headings[k] for k in told], told_rows)
