@@ -16,7 +16,7 @@ import warnings
 from transil.correction.fitting import fit_any_schedule
 from transil.errors import ScheduleWarning
 from transil.schedule import Schedule
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SCHEDULES = ("100/5", "100/10", "100/20", "50,10,10,10,10,10", "30,20,15,10,10,5,5,5")
 

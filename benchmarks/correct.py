@@ -23,7 +23,7 @@ import torch
 
 from transil import Bank, fit
 from transil.interop.score_files import correct_file
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROWS, COLUMNS, REPEATS, CALLS = 1_000_000, 100, 7, 500
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from transil import ScoreStore, fit
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 RELEASED = Path(__file__).resolve().parents[2] / "shared/released-scores/logits_lucir_s10"
 EPOCHS, BATCH = 200, 128

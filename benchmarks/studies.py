@@ -28,7 +28,7 @@ from transil.experiment.recipe import Experiment
 from transil.experiment.studies import study
 from transil.report import write_report
 from transil.scores import ScoreStore
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 EXPERIMENT = Experiment(
     name="generated", references=("r1", "r2", "r3"), targets=("t1", "t2"),

@@ -21,7 +21,7 @@ from transil import Bank, Schedule, ScoreStore, TransilError, fit
 from transil.cli import main
 from transil.correction.layers import Correction
 from transil.correction.objective import Problem
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 UNEQUAL = [50, 10, 5, 1, 34]
 

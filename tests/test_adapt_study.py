@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = ROOT / "results" / "adaptation"
@@ -55,3 +56,17 @@ def test_models_are_tried_once(tool: ModuleType, tmp_path: Path) -> None:
 def test_the_summary_is_that_of_the_rows(tool: ModuleType) -> None:
     rows = tool.read(STUDY / "trials.json")
     assert (STUDY / "summary.md").read_text() == tool.summary(rows)
+
+
+@pytest.mark.skipif(not STUDY.exists(), reason="no study is committed")
+def test_the_page_has_the_tables_of_the_study(tool: ModuleType, tmp_path: Path) -> None:
+    page = ROOT / "docs" / "adaptation.md"
+    copy = tmp_path / "page.md"
+    copy.write_text(page.read_text())
+    tool.write_page(copy, tool.tables(tool.read(STUDY / "trials.json")))
+    assert copy.read_text() == page.read_text()
+    rows = (STUDY / "variants.md").read_text().split("\n\n")[2].strip()
+    tool.write_page(copy, {"variants": rows})
+    assert copy.read_text() == page.read_text()
+    names = re.findall(r"<!-- table: ([\w-]+) -->\n\n\|", page.read_text())
+    assert {"means", "gains", "worst", "wider", "ones", "ft", "variants"} == set(names)

@@ -16,7 +16,7 @@ from transil.adaptation.left import softmax
 from transil.adaptation.risk import SHARES, gain_of, risk_of
 from transil.arrays import FloatArray
 from transil.schedule import IntArray
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = "12,5,5,8,3,4"
 OLD = 33  # classes before the newest group
@@ -200,7 +200,7 @@ def test_any_kind_of_scores_is_looked_at() -> None:
     [
         (lambda s: s[:63], {}, "63 unlabelled rows tell too little; give at least 64"),
         (lambda s: np.exp(s) / np.exp(s).sum(1, keepdims=True), {}, "these are probabilities"),
-        (lambda s: np.where(s > 9, np.nan, s), {}, "NaN in row"),
+        (lambda s: np.where(s > 9, np.nan, s), {}, "score nan in row"),
         (lambda s: s, {"state": 9}, "state 9 does not exist"),
         (lambda s: s, {"state": 5}, "37 columns, but state 5 has 33"),
         (lambda s: s[:, :12], {}, "state 1: there are no older classes yet"),
@@ -213,12 +213,12 @@ def test_any_kind_of_scores_is_looked_at() -> None:
         (lambda s: s, {"prior": {"0": 1}}, "class '1' and 35 more has no share"),
         (lambda s: s, {"prior": {"x": 1}}, "no class 'x' among those seen so far"),
         (lambda s: s, {"before": np.zeros((64, 37))}, "before: it goes with labels"),
-        (lambda s: s, {"newest_labels": np.full(9, -1)}, "9 labels, but 740 rows"),
+        (lambda s: s, {"newest_labels": np.full(9, -1)}, "740 rows of scores, but labels of shape"),
         (lambda s: s, {"newest_labels": np.full(740, -1)}, "0 rows with a label tell too little"),
         (lambda s: s, {"newest_labels": np.full(740, 36)}, "0 unlabelled rows tell too little"),
         (lambda s: s, {"newest_labels": np.repeat([-1, 3], 370)}, "class 3 in row 370 is of an old"),
-        (lambda s: s, {"newest_labels": np.repeat([-1, 99], 370)}, "is none of the 37 seen so far"),
-        (lambda s: s, {"newest_labels": np.full(740, 0.5)}, "expected a list of whole numbers"),
+        (lambda s: s, {"newest_labels": np.repeat([-1, 99], 370)}, "label 99 in row 370 is not one"),
+        (lambda s: s, {"newest_labels": np.full(740, 0.5)}, "label 0.5 in row 0 is not a whole"),
         (lambda s: s, {"newest_labels": np.repeat([-1, 36], 370), "before": np.zeros((64, 33))},
          "before: 33 columns, but the scores have 37"),
         (lambda s: s, {"newest_labels": np.repeat([-1, 36], 370), "before": np.zeros((9, 37))},

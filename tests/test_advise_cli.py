@@ -15,7 +15,7 @@ import pytest
 
 from support import ok_here, probed, refused_here
 from transil import Corrector, Ledger
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = "12,5,5,8,3,4"
 WORDS = ("advise", "scores.npy", "--schedule", SIZES, "--method", "lwf-t")
@@ -105,9 +105,9 @@ def test_labels_of_the_newest_group(folder: Path) -> None:
         (("--prior", "number.json"), "expected a list of shares"),
         (("--prior", "remembered"), "nothing is remembered"),
         (("--state", "9"), "state 9 does not exist"),
-        (("--newest-labels", "before.npy"), "expected a list of whole numbers"),
+        (("--newest-labels", "before.npy"), "but labels of shape"),
         (("--newest-labels", "old.npy"), "is of an old class"),
-        (("--newest-labels", "short.npy"), "3 labels, but 1,110 rows"),
+        (("--newest-labels", "short.npy"), "1,110 rows of scores, but labels of shape"),
         (("--before", "before.npy"), "it goes with labels"),
         (("--ledger", "other.json"), "this ledger is of groups of 12, 25"),
         (("-o", "page.txt"), "the page is written as .html"),

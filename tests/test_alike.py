@@ -19,7 +19,7 @@ from transil.arrays import probabilities
 from transil.correction.scales import Mismatch
 from transil.errors import ScoreScaleWarning
 from transil.interop.dkt import import_bank
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 def changed(

@@ -29,7 +29,7 @@ from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Pairs
 from transil.correction.scales import FORGOTTEN
 from transil.correction.shipped import find_bank
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 RESULTS = Path(__file__).parents[1] / "results/any-schedule"
 

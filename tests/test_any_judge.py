@@ -16,7 +16,7 @@ from transil import ScoreStore
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.scales import FORGOTTEN
 from transil.files import read_json, write_json
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results/any-schedule"

@@ -25,7 +25,7 @@ from transil.correction.fitting import fit_any_schedule
 from transil.correction.open_bank import OpenBank
 from transil.correction.shipped import find_bank, shipped_any
 from transil.errors import ScheduleWarning, ScoreScaleWarning
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 RESULTS = Path(__file__).parents[1] / "results/any-schedule"
 SEEN = ("30/5", "12,6,6,4,4,2", "4,4,6,6,12", "20,2,6,2")

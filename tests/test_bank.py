@@ -37,7 +37,7 @@ from transil.correction import (
     measured_scales,
     merge,
 )
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 THREE = cache(unequal_bank)
 

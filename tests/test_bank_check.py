@@ -16,7 +16,7 @@ from transil import Bank, ScoreStore, TransilError, fit, load_bank
 from transil.correction import check_bank
 from transil.correction.checks import fitting_banks
 from transil.interop.dkt import import_bank
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")

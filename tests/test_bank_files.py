@@ -10,7 +10,7 @@ import pytest
 
 from support import UNEQUAL, unequal_bank
 from transil import Bank, Penalty, TransilError, evaluate, fit, load_bank
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.mark.parametrize("correction", ["adbic", "bic", "bic-past", "bic-all"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from transil import Corrector, fit
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 EXTRAS = (
     "pandas", "polars", "pyarrow", "timm", "torchvision", "avalanche", "onnx", "onnxruntime", "wandb",

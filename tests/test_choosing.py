@@ -19,7 +19,7 @@ from transil.experiment.results import Choice, Results
 from transil.report.choices import candidate_name, choice_table
 from transil.report.parts import parts_of
 from transil.report.study import Study
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SHARED = {"a": ["b", "c"], "b": ["a"], "c": ["a"], "t": ["a", "b", "c"]}  # b and c share classes
 

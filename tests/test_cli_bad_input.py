@@ -20,7 +20,7 @@ from test_interop import (
     write_released_layout,
 )
 from transil import ScoreStore, fit
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")

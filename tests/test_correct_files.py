@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from support import ok_here, run_here
 from transil import Bank, fit, load_bank
 from transil.interop.score_files import correct_file
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ORDER = [3, 0, 11, 5, 1, 2, 10, 4, 6, 9, 8, 7]
 

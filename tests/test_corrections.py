@@ -28,7 +28,7 @@ from transil.correction.affine import BLOCK
 from transil.correction.any_schedule import AdBiCAny
 from transil.correction.layers import AdBiCCentred, Correction
 from transil.correction.registry import CORRECTIONS
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SCHEDULE = Schedule.of(UNEQUAL)
 

@@ -28,7 +28,7 @@ from transil import (
 from transil.adaptation.columns import Columns
 from transil.adaptation.folding import folded
 from transil.nets.heads import CosineHead, LinearHead
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = [12, 5, 5, 8, 3, 4]
 
@@ -390,8 +390,8 @@ def test_bad_scores_get_one_line(scores: Any) -> None:
         return spoiled
 
     cases = {
-        "NaN in row 3, column 2": with_value(np.nan),
-        "infinity in row 3": with_value(-np.inf),
+        "score nan in row 3, column 2": with_value(np.nan),
+        "score -inf in row 3": with_value(-np.inf),
         "probabilities": softmax(scores),
         "minimum of 64": scores[:63],
         "37 columns|have 36 columns": scores[:, :36],
@@ -402,6 +402,8 @@ def test_bad_scores_get_one_line(scores: Any) -> None:
     for says, given in cases.items():
         with pytest.raises(TransilError, match=says):
             Corrector(SIZES, method="lwf-t").fit(given)
+    with pytest.raises(TransilError, match="probabilities"):
+        Corrector(SIZES, bank="none", prior="uniform").fit(softmax(scores))
 
 
 def test_settings_that_need_a_schedule_say_so(scores: Any) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from support import ok_here, refused_here, run_here
 from transil import Corrector, Ledger
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = "12,5,5,8,3,4"
 

@@ -21,7 +21,7 @@ from transil.correction.checks import check_bank
 from transil.interop import dkt, score_folders
 from transil.interop.array_files import load_named
 from transil.interop.score_files import correct_file
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")

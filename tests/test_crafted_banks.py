@@ -17,7 +17,7 @@ from transil.correction import BiC, Pairs, Reference
 from transil.correction.bank_json import open_to_json
 from transil.correction.fitting import fit_any_schedule
 from transil.schedule import Schedule
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")

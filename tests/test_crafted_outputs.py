@@ -11,7 +11,7 @@ import pytest
 
 from support import refused, run_here, told
 from transil import Schedule, ScoreStore, fit
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from support import told
 from transil import Bank, fit
 from transil.interop.score_files import correct_file
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from transil import Penalty, ScoreStore, evaluate, fit
 from transil.correction import shipped
 from transil.experiment.results import Cell, Results
 from transil.report import names, paper
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

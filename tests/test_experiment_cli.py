@@ -29,7 +29,7 @@ def test_the_demo_prints_its_gain_and_where_the_report_is(
     demo = load_experiment("demo")
     small = {k: {"path": f"formula:{k}?classes=5&train=10&test=5&size=16"} for k in demo.sets}
     monkeypatch.setattr(
-        "transil.experiment.recipe.load_experiment",
+        "transil.experiment.schedules.load_any",
         lambda *_: replace(demo, sets=small, train={"epochs": 1}),
     )
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})

@@ -21,7 +21,7 @@ from transil.errors import ScheduleWarning
 from transil.interop import export as module
 from transil.interop.export import FORMS, export, read_head
 from transil.nets.heads import CosineHead, LinearHead
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES, WIDTH = "6,3,3", 8
 ENDINGS = [form.ending for form in FORMS.values()]

@@ -15,7 +15,7 @@ from transil.evaluation import evaluate
 from transil.report.drawing import Grid, drawing, finish
 from transil.report.figures import draw_evaluation
 from transil.report.plotting import figure_class
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SETTINGS = """\
 text.usetex: True

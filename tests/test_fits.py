@@ -14,7 +14,7 @@ from transil import AdBiC, Penalty, ScoreStore, TransilError, fit
 from transil.experiment import fits as module
 from transil.experiment.fits import THREADS, Fits, Job, joined
 from transil.experiment.ways import ways as every_way
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 def stores_of(*names: str) -> dict[str, ScoreStore]:

@@ -14,7 +14,7 @@ import pytest
 
 from transil import Bank, ScoreRecorder, ScoreStore, TransilError, fit
 from transil.correction.checks import check_bank
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 NAMES = [f"class {i}" for i in range(12)]
 
@@ -164,7 +164,7 @@ def test_nothing_is_imported_for_arrays() -> None:
 import sys
 import numpy as np
 from transil import fit
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 store = biased_scores("6/3", images_per_class=20)
 fit(store).correct(store.get("test", 3).scores, 3)
 print(sorted({"pandas", "polars", "pyarrow", "torch"} & set(sys.modules)))

@@ -16,7 +16,7 @@ from transil import ScoreScaleWarning, ScoreStore, TransilError, evaluate, fit, 
 from transil.errors import CorrectionWarning
 from transil.experiment.bootstrap import Bootstrap
 from transil.gains import paired, weighted_gain
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 BANKS = {
     name: fit([biased_scores("12/3", seed=seed) for seed in (1, 2)], correction=name)

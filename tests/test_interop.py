@@ -16,7 +16,7 @@ from transil import ScoreStore, TransilError, evaluate, fit
 from transil.interop import array_files, dkt, score_folders
 from transil.interop.array_files import load_named, load_safely
 from transil.interop.score_files import correct_file
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 def write_released_layout(store: ScoreStore, folder: Path, swap: int = 0) -> Path:

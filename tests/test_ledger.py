@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from transil import AdaptationWarning, Corrector, Ledger, Schedule, ScoreStore, TransilError
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SIZES = [12, 5, 1, 10, 12]
 

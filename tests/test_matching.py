@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from transil import TransilError
 from transil.adaptation.columns import Columns, Corrected
 from transil.adaptation.matching import Spread, _Problem, match, mean_softmax
-from transil.adaptation.sample import SIZE, Sample
+from transil.adaptation.sample import SIZE, Sample, different
 
 
 def some_scores(seed: int, rows: int = 200, columns: int = 5, size: float = 2.0) -> Any:
@@ -45,7 +45,8 @@ def test_it_is_the_one_minimum_of_a_convex_function(seed: int, size: float, spre
     known = Spread(spread, spread / 2)
     found = match(scores, prior, group=group, spread=known)
     floor = np.maximum(prior, 1e-3 / 5)
-    problem = _Problem(scores, floor / floor.sum(), known.precision(group) / len(scores))
+    pi = floor / floor.sum()
+    problem = _Problem(scores, pi, known.precision(group) / len(scores), np.log(pi))
     best = problem.value(found.shifts)
     random = np.random.default_rng(seed)
     for _ in range(5):
@@ -125,3 +126,13 @@ def test_each_row_of_a_stream_is_as_likely_in_the_sample_unless_old_ones_fade() 
         for start in range(0, len(rows), 1000):
             sample.add(rows[start : start + 1000])
         assert abs(sample.rows.mean() - expected) < 600
+
+
+@given(SEEDS, st.integers(1, 7), st.sampled_from([np.float32, np.float64]))
+def test_copies_count_as_one_image(seed: int, copies: int, dtype: Any) -> None:
+    scores = some_scores(seed).astype(dtype)
+    assert different(scores) == len(scores)
+    often = np.concatenate([scores] * copies)
+    assert different(often) == pytest.approx(len(scores))
+    one = np.concatenate([scores, np.repeat(scores[:1], 10_000, axis=0)])  # one that never stops
+    assert different(one) < 2

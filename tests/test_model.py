@@ -17,7 +17,7 @@ from transil import Corrector, ScoreStore, TransilError, fit
 from transil.engine import RunFolder, load_model, resolve, train
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.setup import make_stream, open_run_images
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 IMAGES = "formula:strokes?classes=6&train=12&test=4&size=16"
 

@@ -13,7 +13,7 @@ from support import run_here
 from transil import ScoreStore, TransilError, fit, fit_state
 from transil.correction.fitting import fit_any_schedule
 from transil.correction.predicted import refuse_predictions
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SAYS = r"all \d+ labels are what the scores predict, even in \d+ close calls: they look like pred"
 

@@ -151,3 +151,16 @@ def halves() -> Iterator[None]:
 
 def test_others_may_add_a_prior(halves: None) -> None:
     assert find_prior("halves", situation(), NAMES).shares[0] == 0.5
+
+
+def test_shares_that_repeat_what_is_predicted_tell_nothing_of_the_bias() -> None:
+    group = np.array([0, 0, 0, 1, 1])
+    predicted = np.array([0.3, 0.2, 0.1, 0.1, 0.3])
+    without = Situation(group, predicted)
+    half = with_newest(find_prior(None, without, "abcde"), without, 0.5)
+    assert without.telling(half.shares) == pytest.approx([1 / 6] * 3 + [0.25] * 2)
+    kept = Situation(group, predicted, np.array([np.nan] * 3 + [0.9, 0.1]))
+    told = find_prior("cautious", kept, "abcde").shares
+    assert kept.telling(told) == pytest.approx([0.2] * 3 + [0.36, 0.04])
+    known = np.array([0.5, 0.2, 0.1, 0.1, 0.1])
+    assert without.telling(known) == pytest.approx(known)

@@ -28,7 +28,7 @@ from transil.engine.workers import MEET, Workers
 from transil.experiment.children import spared
 from transil.files import private_folder
 from transil.provenance import versions
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 from transil.unforeseen import unforeseen
 
 FULL = "error: cannot write standard output: No space left on device\n"

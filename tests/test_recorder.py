@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 
 from support import ok_here
 from transil import Schedule, ScoreRecorder, ScoreStore, TransilError
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 GROUPS = [[7, 2], [0, 9, 4], [1]]
 
@@ -202,7 +202,7 @@ def test_heads_of_other_widths_are_refused_with_a_hint(
 KILLED = """
 import os, signal, sys
 from transil import ScoreRecorder
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 count, moment = 0, int(sys.argv[2])
 def counted(real):
     def call(*words, **more):

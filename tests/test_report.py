@@ -18,7 +18,7 @@ from support import probed
 from transil.errors import TransilError
 from transil.experiment.results import Cell, Failure, Results, Setting
 from transil.report import paper, write_report
-from transil.report.headline import headlines
+from transil.report.headline import Headline, headlines, summary_table
 from transil.report.more_tables import ablation_table, matrix_table
 from transil.report.names import Line, interval, signed
 from transil.report.study import Study
@@ -138,6 +138,75 @@ def test_best_of_method_and_column() -> None:
     harmed = next(h for h in headlines(Study([results])) if h.method == "lucir")
     assert harmed.leads == [pytest.approx(-5.0)]
     assert harmed.verdict == "no, nowhere"
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "leads", "said"),
+    [
+        (1, 0, [1.25], "This is more than chance. It is 1.2 points ahead of the best control."),
+        (0, 1, [], "This loss is more than chance. No control was run."),
+        (
+            0,
+            0,
+            [-1.0],
+            "This may be chance. The best control does as well or better (\N{MINUS SIGN}1.0 points).",
+        ),
+    ],
+)
+def test_the_sentence_of_one_setting(
+    better: int, worse: int, leads: list[float], said: str
+) -> None:
+    found = Headline("lwf", [2.0], 1.0, 3.0, better, worse, leads)
+    assert found.sentence == f"+2.0 points of average accuracy, 95 % interval [+1.0, +3.0]. {said}"
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "said"),
+    [
+        (3, 0, "More than chance in all 3 settings."),
+        (0, 3, "A loss in all 3 settings, more than chance."),
+        (1, 2, "More than chance in 1 of 3 settings, a loss in 2."),
+        (0, 1, "More than chance in none of 3 settings, a loss in 1; the others may be chance."),
+    ],
+)
+def test_the_sentence_of_several(better: int, worse: int, said: str) -> None:
+    found = Headline("lwf", [2.0] * 3, None, None, better, worse, [1.0, -1.0, 3.0])
+    ahead = "Ahead of the best control in 2 of 3 settings (+1.0 points on average)."
+    assert found.sentence == f"+2.0 points of average accuracy. {said} {ahead}"
+
+
+def test_four_numbers_and_the_best_row(small: Results) -> None:
+    """What the newest group pays stands in the headline; the best row is marked whichever it is."""
+    study = Study([small])
+    table = summary_table(study)
+    assert table is not None
+    assert [c for _, c in table.columns] == [
+        "average",
+        "last state",
+        "newest group",
+        "earlier groups",
+    ]
+    raw, better = (row.entries for row in table.rows[:2])
+    of = [c for c in small.cells if (c.setting.method, c.setting.fraction) == ("lwf", 1.0)]
+    plain = [c for c in of if c.kind == "raw"]
+    newest = [fmean(row[-1] or 0 for row in d.group_accuracy[1:]) for d in small.details
+              if d.setting.method == "lwf" and d.name == "raw"]  # fmt: skip
+    assert raw[0].value == pytest.approx(100 * fmean(c.average for c in plain))
+    assert raw[1].value == pytest.approx(100 * fmean(c.accuracy[-1] for c in plain))
+    assert raw[2].value == pytest.approx(100 * fmean(newest))
+    assert better[2].gain == pytest.approx((better[2].value or 0) - (raw[2].value or 0))
+    assert [row.best for row in table.rows[:2]] == [False, True]
+    # Another correction than the main one.
+    lifted = [replace(c, average=c.average + 0.2) if c.name == "shift" else c for c in small.cells]
+    study = Study([replace(small, cells=lifted)])
+    table = summary_table(study)
+    assert table is not None
+    assert [row.name for row in table.rows if row.best] == [
+        "LwF + shift (control)",
+        "LUCIR + shift (control)",
+    ]
+    best = [row.name for row in accuracy_table(study, 1.0).rows if row.best]
+    assert best == ["LwF + shift (control)", "LUCIR + shift (control)"]
 
 
 def test_missing_cells_stay_missing(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from support import ok_here, refused, run_here, told
 from test_interop import write_released_layout
 from transil import Bank, ScoreStore, TransilError, fit, load_bank
 from transil.interop.score_files import correct_file, read_labels, read_scores
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 KINDS = (".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors",
          ".csv", ".tsv", ".parquet", ".arrow", ".feather")  # fmt: skip

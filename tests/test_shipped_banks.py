@@ -26,7 +26,7 @@ from transil.correction.registry import SOLVERS
 from transil.correction.shipped import ShippedBank, find_bank, shipped_any, shipped_banks
 from transil.experiment.results import Results
 from transil.files import read_json, write_json
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 REAL = Path(str(resources.files("transil.banks")))
 NAMES = [

@@ -13,7 +13,7 @@ import torch
 
 from support import ok_here, run_here
 from transil import Bank, TransilError, evaluate, fit, gains, load_bank, transfer
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 
 @pytest.fixture(scope="module")

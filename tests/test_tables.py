@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 
 from support import ok_here, run_here
 from transil import Bank, fit
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 ROWS = 80
 

@@ -15,7 +15,7 @@ from transil.adaptation.corrector import Corrector
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import DEFAULTS, Assumed, trial
 from transil.interop import dkt
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 RELEASED = Path(__file__).resolve().parents[2] / "shared" / "released-scores" / "logits_lucir_s10"
 SIZES = [4, 1, 3, 2]
@@ -68,6 +68,37 @@ def test_the_share_of_the_newest_group(share: float, times: float, state: int) -
     assert Traffic(newest=share).frequencies(SCHEDULE, 1).sum() == pytest.approx(1)
 
 
+def test_absent_classes_are_some_of_each_group_and_the_same_in_every_state() -> None:
+    last = Traffic(10, absent=0.5).frequencies(SCHEDULE, 4)
+    away = [int((last[SCHEDULE.group_columns(k)] == 0).sum()) for k in (1, 2, 3, 4)]
+    assert away == [2, 0, 1, 1]
+    before = Traffic(10, absent=0.5).frequencies(SCHEDULE, 3)
+    assert before == pytest.approx(last[:8] / last[:8].sum())
+    columns = STORE.get("test", 4).columns
+    cut = Traffic(10, absent=0.5).cut(columns, SCHEDULE, 4)
+    for rows in (cut.adapt, cut.judged):
+        assert not (last[columns[rows]] == 0).any()
+        assert len(rows)
+
+
+def test_frequencies_that_drift_are_the_same_tail_in_another_order() -> None:
+    three, four = (Traffic(10, drifts=True).frequencies(SCHEDULE, state)[:8] for state in (3, 4))
+    assert three / three.sum() != pytest.approx(four / four.sum(), rel=0.1)
+    whole = Traffic(10).frequencies(SCHEDULE, 4)
+    assert np.sort(Traffic(10, drifts=True).frequencies(SCHEDULE, 4)) == pytest.approx(
+        np.sort(whole)
+    )
+
+
+def test_copies_are_of_so_many_times_fewer_images() -> None:
+    columns = STORE.get("test", 4).columns
+    once, often = (Traffic(copies=n).cut(columns, SCHEDULE, 4) for n in (1, 10))
+    assert len(often.adapt) == len(once.adapt)
+    assert len(set(often.adapt.tolist())) == -(-len(once.adapt) // 10)
+    assert set(often.adapt.tolist()) <= set(once.adapt.tolist())
+    assert often.judged.tolist() == once.judged.tolist()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -78,6 +109,8 @@ def test_the_share_of_the_newest_group(share: float, times: float, state: int) -
         ({"newest_times": 0.0}, "above 0, not 0"),
         ({"newest": 0.5, "newest_times": 2.0}, "newest or newest_times, not both"),
         ({"most": 0}, "above 0, not 0"),
+        ({"absent": 1.0}, "below 1, not 1"),
+        ({"copies": 0}, "above 0, not 0"),
         ({"seed": -1}, "0 or more, not -1"),
     ],
 )
@@ -93,6 +126,9 @@ def test_each_traffic_has_a_name_of_its_own() -> None:
         "newest 0.5": Traffic(newest=0.5),
         "newest x0.1": Traffic(newest_times=0.1),
         "classes 100:1, newest 0.2, 300 images": Traffic(100, newest=0.2, most=300),
+        "classes 10:1, 30% absent": Traffic(10, absent=0.3),
+        "classes 10:1, drifting": Traffic(10, drifts=True),
+        "classes 10:1, 10 copies": Traffic(10, copies=10),
     }
     assert {name: traffic.name for name, traffic in names.items()} == {name: name for name in names}
 

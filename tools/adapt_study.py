@@ -1,13 +1,15 @@
 """Try priors on simulated traffic, over the scores of many models.
 
-    python tools/adapt_study.py RUNS... -o results/adaptation [--show]
+    python tools/adapt_study.py RUNS... -o results/adaptation [--show] [--page docs/adaptation.md]
 
 RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), or a folder of scores that
-the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds: one
-half of the test images of each class is thinned to it and adapted to, the other is judged, with the
-weights of its classes (`transil.adaptation.trial`). Writes trials.json, and means and the worst
-differences to summary.md, which it prints. It resumes: a row is made again only where scores, the
-banks or the code changed; rows of models that are not named stay. `--show` only sums up what is there.
+the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds,
+those of `WIDER_METHODS` the ones of `WIDER`, too: one half of the test images of a class is thinned to
+it and adapted to, the other is judged, with the weights of its classes (`transil.adaptation.trial`).
+Writes trials.json, and means and the worst differences to summary.md, which it prints. It resumes: a
+row is made again only where scores, the banks or the code changed; rows of models that are not named
+stay. `--show` only sums up what is there; `--page` writes tables between the comments of a page,
+`<!-- table: NAME -->` and `<!-- end -->`.
 
 A column is [average incremental accuracy of states 2..S, half its 95 % interval, gain over raw, half its
 interval, gain over the bank, half its interval]; intervals are over judged images.
@@ -17,8 +19,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import lru_cache
@@ -43,6 +46,15 @@ TRAFFIC = (
     Traffic(newest_times=0.1),
     *(Traffic(ratio, most=300) for ratio in (1, 10)),
 )
+# What else may happen: fewer or more images, absent classes, duplicates, frequencies that change.
+WIDER = (
+    Traffic(10, most=100),
+    Traffic(10, most=1000),
+    Traffic(10, absent=0.3),
+    Traffic(10, copies=10),
+    Traffic(10, drifts=True),
+)
+WIDER_METHODS = ("ft", "lwf-t", "lucir")
 FORMAT = "transil-adaptation-trials"
 WAYS = (RAW, BANK, *DEFAULTS)
 PARTS = ("set", "schedule", "method", "traffic")  # of a setting
@@ -126,7 +138,7 @@ def study(folders: Iterable[Path], path: Path, processes: int) -> list[dict[str,
         made_of = f"{now}-{stamp(place)}"
         for seed in SEEDS:
             jobs = []
-            for one in TRAFFIC:
+            for one in TRAFFIC + WIDER * (method in WIDER_METHODS):
                 traffic = Traffic(**{**asdict(one), "seed": seed})
                 row = kept.get(made_of + traffic.name + str(seed))
                 rows += [row] if row else []
@@ -178,48 +190,111 @@ def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[
     }
 
 
-def summary(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Tables in Markdown: means, and how far below raw and bank a way falls at worst."""
-    settings = by_setting(rows)
+Settings = Mapping[tuple[str, ...], dict[str, float]]
+
+
+def table(settings: Settings, below: Sequence[str], *parts: str) -> str:
+    """Means by parts of the setting; or, `below` some ways, how far at worst under the best of these."""
     ways = [way for way in WAYS if all(way in values for values in settings.values())]
+    groups: dict[str, list[dict[str, float]]] = {}
+    for key, values in sorted(settings.items()):
+        name = ", ".join(key[PARTS.index(part)] for part in parts)
+        groups.setdefault(name, []).append(values)
+    lines = [[", ".join(parts), "settings", *ways]]
+    for name, some in sorted(groups.items()):
+        if below:
+            found = [min(v[way] - max(v[b] for b in below) for v in some) for way in ways]
+        else:
+            found = [float(np.mean([values[way] for values in some])) for way in ways]
+        numbers = [f"{100 * value:.1f}" for value in found]
+        lines.append([name, str(len(some)), *("0.0" if n == "-0.0" else n for n in numbers)])
+    return pipes(lines)
 
-    def mean(some: list[dict[str, float]], way: str) -> float:
-        return float(np.mean([values[way] for values in some]))
 
-    def worst(some: list[dict[str, float]], way: str) -> float:
-        return min(values[way] - max(values[RAW], values[BANK]) for values in some)
+def gains(settings: Settings) -> str:
+    """Points over the bank by traffic, means over models with their 95 % intervals."""
+    ways = [way for way in WAYS if way != BANK]
+    by_traffic: dict[str, list[dict[str, float]]] = {}
+    for key, values in sorted(settings.items()):
+        by_traffic.setdefault(key[3], []).append(values)
+    lines = [["traffic", "models", *ways]]
+    for name, some in by_traffic.items():
+        over = 100 * np.array([[values[way] - values[BANK] for way in ways] for values in some])
+        half = (
+            1.96 * over.std(axis=0, ddof=1) / np.sqrt(len(some)) if len(some) > 1 else 0 * over[0]
+        )
+        cells = (f"{m:.1f} ± {h:.1f}" for m, h in zip(over.mean(axis=0), half, strict=True))
+        lines.append([name, str(len(some)), *cells])
+    return pipes(lines)
 
-    def to_bank(some: list[dict[str, float]], way: str) -> float:
-        return min(values[way] - values[BANK] for values in some)
 
-    def table(value: Callable[[list[dict[str, float]], str], float], *parts: str) -> str:
-        groups: dict[str, list[dict[str, float]]] = {}
-        for key, values in sorted(settings.items()):
-            name = ", ".join(key[PARTS.index(part)] for part in parts)
-            groups.setdefault(name, []).append(values)
-        lines = [[", ".join(parts), "settings", *ways]]
-        for name, some in sorted(groups.items()):
-            numbers = [f"{100 * value(some, way):.1f}" for way in ways]
-            lines.append([name, str(len(some)), *("0.0" if n == "-0.0" else n for n in numbers)])
-        return _pipes(lines)
+def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By name: means, and how far below raw and bank a way falls at worst."""
+    settings = by_setting(rows)
+    usual, wide = ({t.name for t in some} for some in (TRAFFIC, WIDER))
+    every = {key: values for key, values in settings.items() if key[3] in usual}
+    models = {key[:3] for key in settings if key[3] in wide}
+    compared = {"classes 10:1", "classes 10:1, 300 images"} | wide
+    wider = {k: v for k, v in settings.items() if k[:3] in models and k[3] in compared}
+    either = (RAW, BANK)
+    found = {
+        "means": table(every, (), "traffic"),
+        "means-method": table(every, (), "method"),
+        "means-set": table(every, (), "set", "traffic"),
+        "gains": gains(every),
+        "worst": table(every, either, "traffic"),
+        "worst-method": table(every, either, "method"),
+        "bank": table(every, (BANK,), "traffic"),
+        "bank-method": table(every, (BANK,), "method"),
+    }
+    if tuned := {k: v for k, v in every.items() if k[2] == "ft"}:
+        found["ft"] = table(tuned, (), "traffic")
+    if wider:
+        found["wider"] = table(wider, (), "method", "traffic")
+        found["wider-worst"] = table(wider, either, "traffic")
+    if ones := {k: v for k, v in every.items() if k[1] == "ones"}:
+        found["ones"] = table(ones, (), "method", "traffic")
+    return found
 
-    seeds = len({row["seed"] for row in rows})
+
+HEADINGS = {
+    "Means": ("means", "means-method", "means-set"),
+    "Points over the bank, with intervals over models": ("gains",),
+    "At worst, points to the better of raw and bank": ("worst", "worst-method"),
+    "At worst, points to the bank": ("bank", "bank-method"),
+    "Fewer images, absent classes, copies, frequencies that change": ("wider", "wider-worst"),
+    "Groups of one class": ("ones",),
+    "Plain fine-tuning": ("ft",),
+}
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """All tables in Markdown."""
+    made = tables(rows)
     parts = [
         "# Priors on simulated traffic",
         "Made by `tools/adapt_study.py` of `trials.json`. Average incremental accuracy in %, states 2 "
-        f"to S, mean over {seeds} draws; {len(settings)} settings of "
-        f"{len({key[:3] for key in settings})} models.",
-        "## Means",
-        table(mean, "traffic"), table(mean, "method"), table(mean, "set", "traffic"),
-        "## At worst, points to the better of raw and bank",
-        table(worst, "traffic"), table(worst, "method"),
-        "## At worst, points to the bank",
-        table(to_bank, "traffic"), table(to_bank, "method"),
-    ]  # fmt: skip
+        f"to S, mean over {len({row['seed'] for row in rows})} draws; {len(by_setting(rows))} settings "
+        f"of {len({tuple(row[k] for k in PARTS[:3]) for row in rows})} models.",
+    ]
+    for heading, names in HEADINGS.items():
+        there = [made[name] for name in names if name in made]
+        parts += [f"## {heading}", *there] if there else []
     return "\n\n".join(parts) + "\n"
 
 
-def _pipes(lines: list[list[str]]) -> str:
+def write_page(path: Path, made: Mapping[str, str]) -> None:
+    """Put tables between the comments of a page that have their names; the others stay."""
+    text = path.read_text()
+    for name, told in made.items():
+        place = f"<!-- table: {name} -->"
+        pattern = rf"{place}.*?<!-- end -->"
+        text = re.sub(pattern, f"{place}\n\n{told}\n\n<!-- end -->", text, flags=re.DOTALL)
+    with atomic_file(path) as file:
+        file.write(text.encode())
+
+
+def pipes(lines: list[list[str]]) -> str:
     """A Markdown table whose columns stand under each other in plain text, too."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
@@ -241,12 +316,15 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="where trials.json goes")
     parser.add_argument("--processes", type=int, default=2, help="how many at a time")
     parser.add_argument("--show", action="store_true", help="only sum up what is there")
+    parser.add_argument("--page", type=Path, help="a page whose tables are written, too")
     options = parser.parse_args()
     path = options.output / "trials.json"
     try:
         rows = read(path) if options.show else study(options.runs, path, options.processes)
         if not rows:
             raise TransilError(f"{path}: no trial; give folders of finished runs")
+        if options.page is not None:
+            write_page(options.page, tables(rows))
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

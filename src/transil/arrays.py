@@ -22,6 +22,7 @@ Scores = TypeVar("Scores", bound="FloatArray | torch.Tensor")
 
 # So many rows tell whether scores are probabilities; from `SURE_ROWS` on even where they were rounded.
 KIND_ROWS, SURE_ROWS = 64, 16
+BLOCK = 1 << 18  # values that are looked at together
 
 
 def is_torch(x: object) -> TypeGuard[torch.Tensor]:
@@ -71,15 +72,23 @@ def refuse_masks(scores: object, where: str = "scores") -> None:
 
 
 def check_finite(scores: FloatArray, where: str, first_row: int = 0) -> None:
-    """An error that names the first NaN or infinite score of a (rows, columns) array."""
-    good = np.isfinite(scores)
-    if not good.all():
-        row, column = (int(i) for i in np.argwhere(~good)[0])
-        value = float(scores[row, column])
-        raise TransilError(
-            f"{where}: score {value} in row {first_row + row}, column {column} (counted from 0); "
-            "remove or repair that row"
-        )
+    """An error that names the first NaN or infinite score of a (rows, columns) array.
+
+    Block by block, and as fast as they can be added up.
+    """
+    rows = max(1, BLOCK // max(1, scores.shape[1]))
+    for start in range(0, len(scores), rows):
+        block = scores[start : start + rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(block.sum()):
+                continue
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            row, column = (int(i) for i in bad[0])
+            raise TransilError(
+                f"{where}: score {float(block[row, column])} in row {first_row + start + row}, column "
+                f"{column} (counted from 0); remove or repair that row: NaN and infinity are no scores"
+            )
 
 
 def probabilities(scores: FloatArray | torch.Tensor) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ class ScoreRecorder:
     ) -> None:
         check_dtype(dtype)
         self.head, self.dtype = Head(width, order, columns), dtype
-        self.store = _opened(Path(path), Schedule.of(schedule), method, dataset, kind)
-        self.state = 1 + max((state for _, state in self.store), default=0)
-        self._splits: dict[str, _Split] = {}
+        self.store = open_store(Path(path), Schedule.of(schedule), method, dataset, kind)
+        self.state = 1 + last_state(self.store)
+        self._splits: dict[str, SplitFile] = {}
         if self.state <= self.store.schedule.states:
-            self._layout = self.head.state(self.store.schedule, self.state)
+            self.head.state(self.store.schedule, self.state)  # tells an order that does not fit
 
     def add(self, split: str, scores: Any, labels: Any) -> None:
         """Some rows of a split ("val", "test"): outputs (n, columns) and class labels (n,).
@@ -67,21 +68,10 @@ class ScoreRecorder:
                 f"{self.store.name}: all {self.store.schedule.states} states are recorded; a model that "
                 "learns more classes needs a longer schedule, one that is trained anew another folder"
             )
-        where = f"split '{split}', state {self.state}"
-        scores = array_or_tensor(array_of(scores, where), where)
-        if scores.ndim != 2:
-            shape = tuple(scores.shape)
-            raise TransilError(f"{where}: scores must be a table (rows, columns), not {shape}")
-        rows = to_numpy(self._layout.scores(scores, where), where)
-        labels = to_numpy(labels, f"{where}, labels")
-        if labels.shape != rows.shape[:1]:
-            raise TransilError(
-                f"{where}: {len(rows)} rows of scores but labels of shape {labels.shape}"
-            )
-        if split not in self._splits:
-            check_split(split)
-            self._splits[split] = _Split(self, where, self.dtype or rows.dtype.name)
-        self._splits[split].add(rows, labels)
+        part = self._splits.get(split)
+        part = part or SplitFile(self.store, self.state, split, self.head, self.dtype)
+        part.add(scores, labels)
+        self._splits[split] = part
 
     def next_state(self) -> int:
         """Close the state: its scores are in the store, all of them, when this returns.
@@ -93,43 +83,60 @@ class ScoreRecorder:
             raise TransilError(
                 f"{where}: nothing is recorded; add scores before the state is closed"
             )
-        for part in self._splits.values():
-            part.flush()
-        if not any(part.has_newest for part in self._splits.values()):
-            raise TransilError(
-                f"{where}: no image of the classes of group {self.state} in any split; is this the "
-                f"model of state {self.state}? The states before it are recorded already"
-            )
+        files = finished(self.store, self.state, self._splits)
         if self.state in {state for _, state in ScoreStore.open(self.store.name)}:
             raise TransilError(f"{where}: another process has recorded it meanwhile")
-        splits, self._splits = self._splits, {}
-        self.store.put_files({(name, self.state): part.file for name, part in splits.items()})
+        self._splits = {}
+        self.store.put_files(files)
         self.state += 1
-        if self.state <= self.store.schedule.states:
-            self._layout = self.head.state(self.store.schedule, self.state)
         return self.state
 
 
-class _Split:
-    """The rows of one split that were given so far: those of a block here, the others in a file."""
+class SplitFile:
+    """The rows given so far of one split and state: those of a block here, the others in a file."""
 
-    def __init__(self, recorder: ScoreRecorder, where: str, dtype: str) -> None:
-        if dtype not in DTYPES:
-            raise TransilError(f"{where}: scores of type {dtype}; use {', '.join(DTYPES)}")
-        self._store, self._state, self._where = recorder.store, recorder.state, where
-        self._cast = recorder.dtype is not None
-        columns = self._store.schedule.columns(self._state)
-        assert self._store.path is not None
-        self.file = DataFile(self._store.path, columns, dtype, where)
-        rows = max(1, BLOCK // (columns * self.file.dtype.itemsize))
-        self._block = np.empty((rows, columns), self.file.dtype)
+    def __init__(
+        self, store: ScoreStore, state: int, split: str, head: Head, dtype: str | None = None
+    ) -> None:
+        check_split(split)
+        self.store, self._state, self._dtype = store, state, dtype
+        self._where = f"split '{split}', state {state}"
+        self._layout = head.state(store.schedule, state)
         self._labels: list[NDArray[Any]] = []
         self._filled = 0
         self.has_newest = False
 
-    def add(self, scores: FloatArray, labels: NDArray[Any]) -> None:
-        """Rows of the right width; the caller may refill its arrays afterwards."""
-        if scores.dtype != self.file.dtype and not self._cast:
+    def add(self, scores: Any, labels: Any) -> None:
+        """Outputs (n, columns) and labels (n,); the caller may refill its arrays afterwards."""
+        where = self._where
+        scores = array_or_tensor(array_of(scores, where), where)
+        if scores.ndim != 2:
+            shape = tuple(scores.shape)
+            raise TransilError(f"{where}: scores must be a table (rows, columns), not {shape}")
+        rows = to_numpy(self._layout.scores(scores, where), where)
+        labels = to_numpy(labels, f"{where}, labels")
+        if labels.shape != rows.shape[:1]:
+            raise TransilError(
+                f"{where}: {len(rows)} rows of scores but labels of shape {labels.shape}"
+            )
+        dtype = self._dtype or rows.dtype.name
+        if dtype not in DTYPES:
+            raise TransilError(f"{where}: scores of type {dtype}; use {', '.join(DTYPES)}")
+        if not hasattr(self, "file"):
+            self._begin(dtype)
+        self._keep(rows, labels)
+
+    def _begin(self, dtype: str) -> None:
+        """The first rows say which type is stored."""
+        columns = self.store.schedule.columns(self._state)
+        assert self.store.path is not None
+        self.file = DataFile(self.store.path, columns, dtype, self._where)
+        rows = max(1, BLOCK // (columns * self.file.dtype.itemsize))
+        self._block = np.empty((rows, columns), self.file.dtype)
+
+    def _keep(self, scores: FloatArray, labels: NDArray[Any]) -> None:
+        """Rows of the right width."""
+        if scores.dtype != self.file.dtype and self._dtype is None:
             raise TransilError(
                 f"{self._where}: scores of type {scores.dtype} after others of {self.file.dtype}; give "
                 f"all in one type, or say in which they are kept (dtype='{self.file.dtype}')"
@@ -151,8 +158,8 @@ class _Split:
             self._filled, self._labels = 0, []
 
     def _write(self, scores: FloatArray, labels: NDArray[Any]) -> None:
-        first, schedule = self.file.rows, self._store.schedule
-        if self._store.kind == "logit" and not first and (found := probabilities(scores)):
+        first, schedule = self.file.rows, self.store.schedule
+        if self.store.kind == "logit" and not first and (found := probabilities(scores)):
             raise TransilError(
                 f"{self._where}: the scores are {found}; give those before softmax or sigmoid, or say "
                 "what they are (kind='probability')"
@@ -163,8 +170,27 @@ class _Split:
         self.file.add(data.scores, data.labels)
 
 
-def _opened(
-    folder: Path, schedule: Schedule, method: str | None, dataset: str | None, kind: str
+def finished(
+    store: ScoreStore, state: int, splits: Mapping[str, SplitFile]
+) -> dict[tuple[str, int], DataFile]:
+    """The files of a state for `put_files`; an error where it is likely the model of another one."""
+    for part in splits.values():
+        part.flush()
+    if not any(part.has_newest for part in splits.values()):
+        raise TransilError(
+            f"{store.name}, state {state}: no image of the classes of group {state} in any split; is "
+            f"this the model of state {state}?"
+        )
+    return {(name, state): part.file for name, part in splits.items()}
+
+
+def last_state(store: ScoreStore) -> int:
+    """The last state that the store has scores of, or 0."""
+    return max((state for _, state in store), default=0)
+
+
+def open_store(
+    folder: Path, schedule: Schedule, method: str | None, dataset: str | None, kind: str = "logit"
 ) -> ScoreStore:
     """The store in the folder, where it is of the same model, or a new one."""
     if not (folder / MANIFEST).exists():

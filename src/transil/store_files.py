@@ -110,7 +110,7 @@ def checked_scores(
     if not len(scores):
         raise TransilError(f"{where}: no rows; leave the state out or give scores")
     check_finite(scores, where, first_row)
-    labels = _whole_labels(labels, where, first_row)
+    labels = whole_labels(labels, where, first_row)
     return StateScores(scores, labels, schedule.column_of(labels, state, where, first_row))
 
 
@@ -237,7 +237,7 @@ def read_data(path: Path, entry: FileEntry) -> tuple[NDArray[Any], NDArray[Any]]
     return tensors["scores"], tensors["labels"]
 
 
-def _whole_labels(labels: NDArray[Any], where: str, first_row: int) -> IntArray:
+def whole_labels(labels: NDArray[Any], where: str, first_row: int = 0) -> IntArray:
     """Labels as int64. The released files keep them as float32, so whole floats are welcome."""
     if not (np.issubdtype(labels.dtype, np.integer) or np.issubdtype(labels.dtype, np.floating)):
         raise TransilError(f"{where}: labels must be whole numbers, not {labels.dtype}")

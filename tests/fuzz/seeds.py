@@ -32,7 +32,7 @@ from transil.data.sources.folder import FolderSource
 from transil.experiment.plan import make_plan
 from transil.experiment.recipe import load_experiment
 from transil.experiment.running import local_executor, run_experiment
-from transil.synthetic import biased_scores
+from transil.testing import biased_scores
 
 SCHEDULE = "4,2,2"
 DATA = "formula:strokes?classes=4&train=20&test=4&size=16"
@@ -72,6 +72,19 @@ train: {epochs: 1}
 resamples: 100
 limits:
   - Made for tests.
+"""
+
+SCHEDULES = """\
+references: [radial, noise]
+methods: [lwf]
+schedules: {even: [2, 2], first: [2, 1, 1]}
+kind: tiny
+data: {val_per_class: 2}
+sets:
+  radial: {path: "formula:radial?classes=4&train=20&test=4&size=16"}
+  noise: {path: "formula:noise?classes=4&train=20&test=4&size=16"}
+train: {epochs: 1}
+per_method: {lwf: {train: {lr: 0.1}}}
 """
 
 
@@ -249,6 +262,7 @@ def _images(folder: Path) -> None:
 def _trainings(folder: Path) -> None:
     (folder / "training.yaml").write_text(TRAINING)
     (folder / "experiment.yaml").write_text(EXPERIMENT)
+    (folder / "schedules.yaml").write_text(SCHEDULES)
     made = made_up(targets=("strokes",), methods=("lwf",), states=(2,), name="tried")
     (folder / "results").mkdir()
     made.save(folder / "results")

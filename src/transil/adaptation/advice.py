@@ -15,7 +15,7 @@ import numpy as np
 
 from transil.adaptation.assumptions import Assumption, assumptions_of
 from transil.adaptation.corrector import LEAST_ROWS, NO_BANK, Corrector
-from transil.adaptation.ledger import Ledger, open_ledger
+from transil.adaptation.ledger import Ledger
 from transil.adaptation.left import LEAST_LEFT
 from transil.adaptation.newest import Counted, NewestShare
 from transil.adaptation.newest_rows import NewestRows, newest_rows
@@ -29,7 +29,7 @@ from transil.correction.columns import OrderLike, read_order, state_of
 from transil.correction.open_bank import GENERIC
 from transil.correction.scales import Distance
 from transil.correction.shipped import ANY, load_bank
-from transil.errors import TransilError
+from transil.errors import AdaptationWarning, TransilError
 from transil.schedule import Schedule, ScheduleLike
 
 # Rows, from all over, that shares and assumptions are worked out on: more move a share by half a point.
@@ -137,18 +137,20 @@ def advise(
     given = _read(scores, schedule, state, order)
     marked = newest_rows(given.table, newest_labels, before, given.schedule, given.state, order)
     traffic = _traffic(given, marked)
-    remembered, told = _open(ledger, given.schedule, method)
     learned = _sample(given.learned(traffic))
+    told: list[str] = []
     banks, bank = _choose(method, given.schedule, learned, given.state, told)
     base = _fit(given, _sample(traffic), bank, prior="predicted", order=order)
     estimate = None if marked is None else marked.estimate(traffic, base.columns_)
     counted = Counted.of(newest, estimate)
-    words: dict[str, Any] = {"prior": prior, "newest": counted.share, "ledger": remembered}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `abstained_` says why nothing is done
+    words: dict[str, Any] = {"prior": prior, "newest": counted.share, "ledger": ledger}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         made = _fit(given, traffic, bank, method=method, order=order, **words)
+    said = [str(one.message) for one in caught if issubclass(one.category, AdaptationWarning)]
+    told += [text for text in said if text != made.abstained_]
     assert made.prior_ is not None
-    view = View(given, learned, base, made, remembered)
+    view = View(given, learned, base, made)
     with np.errstate(over="ignore"):  # a step that goes too far is taken back
         assumptions, risk = assumptions_of(view, counted)
     moved = float(np.mean(view.raw != view.corrected))
@@ -200,20 +202,6 @@ def _traffic(given: Given, marked: NewestRows | None) -> FloatArray:
             f"scores: {len(rows)} unlabelled rows tell too little; give at least {LEAST_ROWS}"
         )
     return rows
-
-
-def _open(
-    ledger: Ledger | str | os.PathLike[str] | None, schedule: Schedule, method: str | None
-) -> tuple[Ledger | None, list[str]]:
-    """The ledger; where a file is lost or damaged none, and what is to be told."""
-    if ledger is None:
-        return None, []
-    try:
-        found = open_ledger(ledger)
-    except TransilError as error:
-        return None, [f"{error}; nothing is remembered"]
-    found.check(schedule, method)
-    return found, []
 
 
 def _choose(

@@ -23,7 +23,7 @@ from transil.adaptation.ledger import Ledger, open_ledger
 from transil.adaptation.left import LEAST_LEFT, left_of, softmax
 from transil.adaptation.matching import Spread, match, mean_softmax
 from transil.adaptation.priors import CAUTIOUS, Prior, Situation, find_prior, with_newest
-from transil.adaptation.sample import SIZE, Sample
+from transil.adaptation.sample import SIZE, Sample, different
 from transil.adaptation.table import Table, read_table
 from transil.arrays import Float64Array, FloatArray, check_raw
 from transil.correction.bank import Bank
@@ -169,12 +169,10 @@ class Corrector(Pretrained):
         self._ledger = self._find_ledger(schedule)
 
     def _needs_schedule(self, state: int | None) -> None:
-        wants: dict[str, Any] = {
-            "method": self.method, "ledger": self.ledger, "newest": self.newest, "state": state,
-            "bank": None if self.bank == NO_BANK else self.bank,
-        }  # fmt: skip
-        for what, value in wants.items():
-            if value is not None:
+        bank = None if self.bank == NO_BANK else self.bank
+        wants = {**vars(self), "state": state, "bank": bank}
+        for what in ("method", "ledger", "newest", "state", "bank"):
+            if wants[what] is not None:
                 raise TransilError(
                     f"{what} needs the schedule, the sizes of the groups: schedule=[12, 5, 5]"
                 )
@@ -201,7 +199,7 @@ class Corrector(Pretrained):
             ledger = open_ledger(self.ledger)
         except TransilError as error:
             warnings.warn(
-                f"{error}; nothing is remembered, so class frequencies are not assumed",
+                f"the ledger is not used: {error}; nothing is remembered, so nothing is assumed",
                 AdaptationWarning,
                 stacklevel=4,
             )
@@ -232,9 +230,13 @@ class Corrector(Pretrained):
             base = Columns.identity(len(self.predicted_))
             warnings.warn(self.abstained_, AdaptationWarning, stacklevel=3)
         elif self.prior_.shares is not self.predicted_ and len(self.predicted_) > 1:
-            few = len(scores) < MANY * len(self.predicted_)
-            spread = Spread() if few else None
-            found = match(corrected, self.prior_.shares, group=self._group(), spread=spread)
+            images = different(scores)
+            spread = Spread() if images < MANY * len(self.predicted_) else None
+            centre = situation.telling(self.prior_.shares)
+            found = match(
+                corrected, self.prior_.shares,
+                group=self._group(), spread=spread, centre=centre, images=images,
+            )  # fmt: skip
             self.shifts_, self.expected_ = corrected.temperature * found.shifts, found.after
         made = base.shifted(self.shifts_)
         self.columns_ = made if self._places is None else made.taken(backwards(self._places))
@@ -243,8 +245,9 @@ class Corrector(Pretrained):
     def _based(self, scores: FloatArray) -> tuple[Corrected, Columns]:
         """The scores as the bank corrects them, at their own scale."""
         columns = Columns.identity(scores.shape[1])
+        centred = self._bank is None or self._bank.correction.centred
+        check_raw(scores, "scores", "a correction is for raw scores", centred)
         if self._bank is not None:
-            check_raw(scores, "scores", "a bank is for raw scores", self._bank.correction.centred)
             rows = max(LEAST_ROWS, MOST_VALUES // scores.shape[1])
             bank = self._bank.like(scores[:: -(-len(scores) // rows)], self.state_)
             if self.strength is not None:
@@ -257,18 +260,15 @@ class Corrector(Pretrained):
         return self._schedule.group_of_column(self.state_) - 1
 
     def _find_prior(self, situation: Situation) -> Prior:
-        names = self.classes_
-        if self._places is not None:
-            names = names[self._places]
+        names = self.classes_ if self._places is None else self.classes_[self._places]
         prior = find_prior(self.prior, situation, list(names))
         return prior if self.newest is None else with_newest(prior, situation, self.newest)
 
     def _abstains(self) -> str | None:
         """Why nothing is done, where nothing is left of old classes and the prior counts on them."""
         asked = CAUTIOUS if self.prior is None else self.prior
-        if not isinstance(asked, str) or asked not in REMEMBER:
-            return None
-        if self.left_ is None or self.left_ >= LEAST_LEFT:
+        counts = isinstance(asked, str) and asked in REMEMBER
+        if not counts or self.left_ is None or self.left_ >= LEAST_LEFT:
             return None
         return (
             f"state {self.state_}: the model keeps nothing of its old classes ({self.left_:.2f} of 1; "

@@ -8,7 +8,8 @@ softmax(z + b) over the images is pi. They are the minimum of
 F is convex, since log-sum-exp is: it has one minimum (up to a common shift, which changes no
 prediction). The last term shrinks: few images tell the frequencies roughly. A model without bias would
 be shifted by m = log pi alone, and V says how far from that shifts are, by what models showed
-(`Spread`). With it the shifts are the most likely ones if n images tell as much as n draws do.
+(`Spread`). Where pi only repeats what is predicted it tells nothing of a bias, so m is the same for
+such classes. With this term the shifts are the most likely ones if n images tell as much as n draws do.
 
 No label is used, and no image is kept: only c numbers.
 """
@@ -29,7 +30,7 @@ BLOCK = 1 << 17
 # The optimum is found on this many rows, and then moved to that of all in two passes over them.
 SAMPLE = 4096
 PASSES = 2
-SCALING, STEPS, HALVES = 8, 100, 12
+SCALING, STEPS, HALVES = 30, 100, 12
 TOLERANCE = 1e-7
 # A curve is used again while each step leaves no more than this of the gradient.
 SLOW = 0.5
@@ -72,22 +73,25 @@ def match(
     *,
     group: IntArray | None = None,
     spread: Spread | None = None,
+    centre: Float64Array | None = None,
+    images: float | None = None,
 ) -> Matched:
     """The shifts for scores (n, c) and a prior (c,), which is brought to a sum of 1.
 
     `spread` shrinks them, `group` (c,) being the group of each class, from 0; without it they match the
-    prior exactly.
+    prior exactly. `centre` (c,): shares that a model without bias would be shifted by, else the prior;
+    `images`: as how many different ones the rows count, else all.
     """
     rows = _seen(scores)
-    pi = np.maximum(prior / prior.sum(), RAREST / len(prior))
-    pi = pi / pi.sum()
+    pi = _positive(prior)
+    middle = np.log(pi if centre is None else _positive(centre))
     weight = np.zeros((len(pi), len(pi)))
     if spread is not None:
         if group is None:
             raise TransilError("match: a spread of groups needs the group of each class")
-        weight = spread.precision(group) / len(rows)
+        weight = spread.precision(group) / (images or len(rows))
     few = rows.every(-(-len(rows) // SAMPLE))
-    found = _Problem(few[:], pi, weight)
+    found = _Problem(few[:], pi, weight, middle)
     shifts, steps = _minimum(found)
     if len(few) == len(rows):
         return Matched(shifts, found.mean(shifts), steps)
@@ -124,6 +128,12 @@ def mean_softmax(
     return mean / len(rows)
 
 
+def _positive(shares: Float64Array) -> Float64Array:
+    """With a sum of 1, and none of them 0."""
+    found = np.maximum(shares / shares.sum(), RAREST / len(shares))
+    return np.asarray(found / found.sum())
+
+
 def _seen(scores: FloatArray | Corrected) -> Corrected:
     """Scores as they are, or as they are corrected."""
     if isinstance(scores, Corrected):
@@ -134,10 +144,12 @@ def _seen(scores: FloatArray | Corrected) -> Corrected:
 class _Problem:
     """F of some rows. `powers` (n, c): exp of the distance of each score from the highest of its row."""
 
-    def __init__(self, scores: FloatArray, pi: Float64Array, weight: Float64Array) -> None:
+    def __init__(
+        self, scores: FloatArray, pi: Float64Array, weight: Float64Array, centre: Float64Array
+    ) -> None:
         some = np.asarray(scores, dtype=np.float64)
         self.powers = np.exp(some - some.max(axis=1, keepdims=True))
-        self.pi, self.weight, self.centre = pi, weight, np.log(pi)
+        self.pi, self.weight, self.centre = pi, weight, centre
         self.shrinks = bool(weight.any())
 
     def value(self, shifts: Float64Array) -> float:

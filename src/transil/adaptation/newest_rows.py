@@ -15,6 +15,7 @@ from transil.arrays import FloatArray, to_numpy
 from transil.correction.columns import OrderLike, backwards, read_order
 from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
+from transil.store_files import whole_labels
 
 LEAST_LABELLED = 16
 UNKNOWN = -1
@@ -69,53 +70,32 @@ def newest_rows(
                 "before: it goes with labels of the newest group (newest_labels=, --newest-labels)"
             )
         return None
-    given = _labels(labels, len(scores))
+    given = to_numpy(labels, "newest labels")
+    if given.shape != scores.shape[:1]:
+        raise TransilError(
+            f"newest labels: {len(scores):,} rows of scores, but labels of shape {given.shape}"
+        )
+    given = whole_labels(given, "newest labels")
     known = given != UNKNOWN
     if known.sum() < LEAST_LABELLED:
         raise TransilError(
             f"newest labels: {int(known.sum())} rows with a label tell too little; at least "
             f"{LEAST_LABELLED} do"
         )
-    places = np.flatnonzero(known)
-    columns = _columns(given, places, schedule, state)
-    newest = np.arange(scores.shape[1]) >= schedule.group_columns(state).start
+    seen, newest_columns = schedule.classes(state), schedule.group_columns(state)
+    filled = np.where(known, given, seen[newest_columns.start])
+    columns = schedule.column_of(filled, state, "newest labels")
+    if len(old := np.flatnonzero(columns < newest_columns.start)):
+        raise TransilError(
+            f"newest labels: class {given[old[0]]} in row {old[0]} is of an old class; give the classes "
+            f"of group {state}, and {UNKNOWN} for all other rows"
+        )
+    columns = columns[known]
+    newest = np.arange(scores.shape[1]) >= newest_columns.start
     if order is not None:
         learned = read_order(order, scores.shape[1])
         columns, newest = learned[columns], newest[backwards(learned)]
     return NewestRows(scores[known], columns, ~known, _before(before, scores.shape[1]), newest)
-
-
-def _labels(labels: Any, rows: int) -> IntArray:
-    found = to_numpy(labels, "newest labels")
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise TransilError(
-            "newest labels: expected a list of whole numbers, the class of a row of the newest group "
-            f"or {UNKNOWN}, not {found.dtype} of shape {found.shape}"
-        )
-    if len(found) != rows:
-        raise TransilError(f"newest labels: {len(found):,} labels, but {rows:,} rows of scores")
-    if found.dtype.kind == "u" and len(found) and int(found.max()) > np.iinfo(np.int64).max:
-        raise TransilError("newest labels: a label is larger than any class may be")
-    return found.astype(np.int64)
-
-
-def _columns(given: IntArray, places: IntArray, schedule: Schedule, state: int) -> IntArray:
-    """The column, in learning order, of each labelled row; an error for what is not of the newest."""
-    newest = schedule.group_columns(state)
-    classes = schedule.classes(state)
-    column = {int(label): i for i, label in enumerate(classes)}
-    found = np.array([column.get(label, -1) for label in given[places].tolist()])
-    wrong = np.flatnonzero(found < newest.start)
-    if len(wrong):
-        row = int(places[wrong[0]])
-        what = (
-            "of an old class" if found[wrong[0]] >= 0 else f"none of the {len(classes)} seen so far"
-        )
-        raise TransilError(
-            f"newest labels: class {given[row]} in row {row} is {what}; give the classes of group "
-            f"{state}, and {UNKNOWN} for all other rows"
-        )
-    return found
 
 
 def _before(before: Any, columns: int) -> FloatArray | None:

@@ -62,6 +62,14 @@ class Situation:
             return now
         return np.where(np.isnan(self.remembered), now, self.remembered)
 
+    def telling(self, shares: Float64Array) -> Float64Array:
+        """What shares tell of the bias: in groups where they repeat what is predicted, all alike."""
+        ratio = shares / np.maximum(self.predicted, 1e-300)
+        starts = np.cumsum(self.sizes) - self.sizes
+        low, high = np.minimum.reduceat(ratio, starts), np.maximum.reduceat(ratio, starts)
+        even = np.bincount(self.group, weights=shares) / self.sizes
+        return np.where((high <= low * (1 + 1e-9))[self.group], even[self.group], shares)
+
 
 @dataclass(frozen=True, eq=False)
 class Prior:

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import FloatArray, is_torch, refuse_masks, to_numpy
+from transil.arrays import FloatArray, check_finite, is_torch, refuse_masks, to_numpy
 from transil.errors import TransilError, reason
 from transil.frames import array_of, column_names, is_frame, like_frame
-
-BLOCK = 1 << 18  # values that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,23 +75,5 @@ def _checked(scores: FloatArray) -> FloatArray:
         raise TransilError(
             f"scores: 0 feature(s) (shape={scores.shape}) while a minimum of 1 is required."
         )
-    if not _finite(scores):
-        row, column = (int(i) for i in np.argwhere(~np.isfinite(scores))[0])
-        value = scores[row, column]
-        what = "NaN" if np.isnan(value) else "infinity"
-        masks = "; cut columns of classes still to come" if np.isneginf(value) else ""
-        raise TransilError(
-            f"scores: {what} in row {row}, column {column} (counted from 0); remove or repair it{masks}"
-        )
+    check_finite(scores, "scores")
     return scores
-
-
-def _finite(scores: FloatArray) -> bool:
-    """Whether all are numbers; block by block, and as fast as they can be added up."""
-    rows = max(1, BLOCK // scores.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(scores), rows):
-            block = scores[start : start + rows]
-            if not np.isfinite(block.sum()) and not np.isfinite(block).all():
-                return False
-    return True

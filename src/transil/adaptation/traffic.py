@@ -19,7 +19,7 @@ from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
 
 # Each use of the seed draws its own numbers.
-_ORDER, _HALVES, _ROUNDING, _FEWER = range(4)
+_ORDER, _HALVES, _ROUNDING, _FEWER, _ABSENT, _COPIES = range(6)
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class Traffic:
     - `over`: whether that is a tail of classes, or of whole groups, whose classes come alike;
     - `newest`: the share of the newest group in every state; or `newest_times`: how many times as often
       its classes come as they would;
+    - `absent`: the share of each group's classes, rounded down, that do not come at all;
+    - `drifts`: whether the order of the tail is another one in every state;
+    - `copies`: how often each image to adapt to comes, so that different ones are fewer;
     - `most`: how many images there are to adapt to, at most.
     """
 
@@ -38,6 +41,9 @@ class Traffic:
     over: Literal["classes", "groups"] = "classes"
     newest: float | None = None
     newest_times: float | None = None
+    absent: float = 0.0
+    drifts: bool = False
+    copies: int = 1
     most: int | None = None
     seed: int = 0
 
@@ -57,6 +63,12 @@ class Traffic:
             raise TransilError(f"traffic: newest_times is a number above 0, not {times:g}")
         if self.newest is not None and times is not None:
             raise TransilError("traffic: give newest or newest_times, not both")
+        if not 0 <= self.absent < 1:
+            raise TransilError(
+                f"traffic: the share of absent classes is 0 or more and below 1, not {self.absent:g}"
+            )
+        if self.copies < 1:
+            raise TransilError(f"traffic: copies is a number above 0, not {self.copies}")
         if self.most is not None and self.most < 1:
             raise TransilError(f"traffic: most is a number of images above 0, not {self.most}")
         if self.seed < 0:
@@ -69,6 +81,9 @@ class Traffic:
         told += [f"newest x{self.newest_times:g}"] if self.newest_times is not None else []
         if self.ratio > 1 or not told:
             told.insert(0, f"{self.over} {self.ratio:g}:1")
+        told += [f"{self.absent:.0%} absent"] if self.absent else []
+        told += ["drifting"] if self.drifts else []
+        told += [f"{self.copies} copies"] if self.copies > 1 else []
         told += [f"{self.most} images"] if self.most is not None else []
         return ", ".join(told)
 
@@ -77,9 +92,12 @@ class Traffic:
         group = schedule.group_of_column(schedule.states) - 1
         places = schedule.states if self.over == "groups" else len(group)
         tail = self.ratio ** -np.linspace(0.0, 1.0, places)
-        tail = tail[self._random(_ORDER).permutation(places)]
+        tail = tail[self._random(_ORDER, *[state] * self.drifts).permutation(places)]
         seen = schedule.columns(state)
         shares: Float64Array = (tail[group] if self.over == "groups" else tail)[:seen]
+        for k, size in enumerate(schedule.sizes[:state]):
+            away = self._random(_ABSENT, k).permutation(size)[: int(self.absent * size)]
+            shares[schedule.group_columns(k + 1).start + away] = 0.0
         newest = group[:seen] == state - 1
         if state > 1 and self.newest is not None:
             there, others = shares[newest].sum(), shares[~newest].sum()
@@ -105,12 +123,15 @@ class Traffic:
             rest = shuffled[len(rows) // 2 :]
             weight[rest] = shares[c] / max(len(rest), 1)
         sizes = np.array([len(half) for half in halves])
-        there = sizes > 0
+        there = (sizes > 0) & (shares > 0)
         # So many images that the classes which are short of them just do.
         total = float((sizes[there] / shares[there]).min()) if there.any() else 0.0
         lucky = self._random(_ROUNDING).random(schedule.columns(schedule.states))[: len(shares)]
         counts = np.minimum(np.floor(shares * total + lucky).astype(np.int64), sizes)
         rows = np.concatenate([half[:n] for half, n in zip(halves, counts, strict=True)])
+        if self.copies > 1:
+            some = self._random(_COPIES, state).permutation(rows)
+            rows = np.tile(some[: -(-len(rows) // self.copies)], self.copies)[: len(rows)]
         if self.most is not None and len(rows) > self.most:
             rows = self._random(_FEWER, state).permutation(rows)[: self.most]
         return Cut(shares, np.sort(rows), weight / weight.sum() if weight.any() else weight)

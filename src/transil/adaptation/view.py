@@ -8,7 +8,6 @@ import numpy as np
 
 from transil.adaptation.columns import Columns, Corrected
 from transil.adaptation.corrector import Corrector
-from transil.adaptation.ledger import Ledger
 from transil.adaptation.priors import Situation
 from transil.arrays import Float64Array, FloatArray
 from transil.schedule import IntArray, Schedule
@@ -47,7 +46,6 @@ class View:
         learned: FloatArray,
         base: Corrector,
         made: Corrector,
-        remembered: Ledger | None,
     ) -> None:
         self.given, self.learned, self.made = given, learned, made
         columns = self._placed(base.columns_)
@@ -56,7 +54,7 @@ class View:
         self.raw: IntArray = learned.argmax(axis=1)
         self.corrected: IntArray = self.advised.correct(learned).argmax(axis=1)
         assert base.predicted_ is not None
-        within = None if remembered is None else remembered.within(given.state)
+        within = None if made._ledger is None else made._ledger.within(given.state)
         if within is not None and np.isnan(within).all():
             within = None
         self.situation = Situation(given.group, base.predicted_, within)

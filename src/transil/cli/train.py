@@ -264,11 +264,12 @@ def recipes_command(
       transil recipes demo > experiment.yaml
     """
     from transil.engine.recipes import load_recipe, recipe_names, recipe_text
-    from transil.experiment.recipe import experiment_names, experiment_text, load_experiment
+    from transil.experiment.recipe import experiment_names, experiment_text
+    from transil.experiment.schedules import load_any
 
     if name in experiment_names():
         if as_json:
-            print_json(load_experiment(name).to_dict())
+            print_json(load_any(name).to_dict())
         else:
             print(experiment_text(name), end="")
         return

@@ -34,6 +34,21 @@ def check_alike(
             )
 
 
+def check_ratios(own: Sequence[int], sizes: Sequence[int]) -> None:
+    """An error where groups of these sizes do not compare as a bank's own do."""
+    if len(sizes) != len(own):
+        raise TransilError(
+            f"bank: it is for {len(own)} groups, not {len(sizes)}; "
+            "give the sizes of all, also of those still to come"
+        )
+    for k, (size, fitted) in enumerate(zip(sizes, own, strict=True), start=1):
+        if size * own[0] != fitted * sizes[0]:
+            raise TransilError(
+                f"bank: group {k} has {size} classes and group 1 {sizes[0]}, the bank's have "
+                f"{fitted} and {own[0]}; pairs only hold where groups compare alike in size"
+            )
+
+
 def check_scales(references: Sequence[Reference]) -> None:
     """Warn where scores of references that are averaged are of quite different size."""
     spread = {

@@ -27,6 +27,7 @@ from transil.arrays import (
     readable,
 )
 from transil.correction.affine import correct_groups
+from transil.correction.alike import check_ratios
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
 from transil.correction.comparing import at_scale, brought_to, compared, newest_of
 from transil.correction.facts import Facts
@@ -268,17 +269,7 @@ class Bank(Pretrained):
         groups of 10 become ten of 20. The file then keeps the sizes it was fitted on.
         """
         own, sizes = self.schedule.sizes, Schedule.of(schedule).sizes
-        if len(sizes) != len(own):
-            raise TransilError(
-                f"bank: it is for {len(own)} groups, not {len(sizes)}; "
-                "give the sizes of all, also of those still to come"
-            )
-        for k, (size, fitted) in enumerate(zip(sizes, own, strict=True), start=1):
-            if size * own[0] != fitted * sizes[0]:
-                raise TransilError(
-                    f"bank: group {k} has {size} classes and group 1 {sizes[0]}, the bank's have "
-                    f"{fitted} and {own[0]}; pairs only hold where groups compare alike in size"
-                )
+        check_ratios(own, sizes)
         if sizes == own:
             return self
         provenance = {"fitted_sizes": list(own), **self.provenance}  # the first ones, if again

@@ -157,15 +157,7 @@ def make_plan(
                 DataWarning,
                 stacklevel=2,
             )
-    sets = {name: set_config(experiment, name) for name in experiment.datasets}
-    images = {}
-    for name, settings in sets.items():
-        if tell is not None:
-            tell(f"opening {name}")
-        given = {k: settings[k] for k in ("size", "rule", "root") if k in settings}
-        if experiment.kind == "224":
-            given.setdefault("size", 256)
-        images[name] = open_images(settings["path"], **given)
+    sets, images = open_sets(experiment, tell)
     _check_test_images(experiment, images)
     for target in experiment.targets:
         if not references_of(experiment, target, images):
@@ -188,6 +180,22 @@ def make_plan(
         images,
         tuple(sorted(tasks.values(), key=lambda t: (order[t.seed, t.states], -t.images))),
     )
+
+
+def open_sets(
+    experiment: Experiment, tell: Callable[[str], None] | None = None
+) -> tuple[dict[str, dict[str, Any]], dict[str, Images]]:
+    """The settings of every set, and its images."""
+    sets = {name: set_config(experiment, name) for name in experiment.datasets}
+    images = {}
+    for name, settings in sets.items():
+        if tell is not None:
+            tell(f"opening {name}")
+        given = {k: settings[k] for k in ("size", "rule", "root") if k in settings}
+        if experiment.kind == "224":
+            given.setdefault("size", 256)
+        images[name] = open_images(settings["path"], **given)
+    return sets, images
 
 
 def references_of(experiment: Experiment, target: str, images: Mapping[str, Images]) -> list[str]:
@@ -261,18 +269,9 @@ def make_task(
     }
     if experiment.own_bound:
         data["role"] = "reference"
-    general = {"train": experiment.train, "net": experiment.net, "engine": experiment.engine}
-    own = experiment.per_method.get(method, {})
-    try:
-        config = resolve(
-            method=method,
-            recipe=training_recipe(experiment, method),
-            overrides=[general, own, {"data": data, "seed": seed}],
-        )
-        config = completed(config, images[dataset], find_device(config.engine.device))
-        stream = make_stream(config, images[dataset])
-    except TransilError as error:
-        raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
+    config, seen = configured(
+        experiment, dataset, method, {"data": data, "seed": seed}, images[dataset]
+    )
     key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}, "net": {"weights": None}})
     del key["engine"]
     for *parts, name in ADDED:  # at its default it leaves the names of runs as they were
@@ -284,9 +283,27 @@ def make_task(
     part = "" if fraction == 1.0 else f"-{fraction:g}"
     lead = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-"
     place = run_place(folder / "runs", lead, key, images[dataset])
-    epochs = config.train.epochs_of
-    seen = sum(n * epochs(s) for s, n in enumerate(stream.counts()["train"], start=1))
     return Task(dataset, method, states, fraction, seed, config, place, seen)
+
+
+def configured(
+    experiment: Experiment, dataset: str, method: str, run: Mapping[str, Any], images: Images
+) -> tuple[RunConfig, int]:
+    """The complete config of a training with the settings `run`; training images in all epochs."""
+    general = {"train": experiment.train, "net": experiment.net, "engine": experiment.engine}
+    own = experiment.per_method.get(method, {})
+    try:
+        config = resolve(
+            method=method,
+            recipe=training_recipe(experiment, method),
+            overrides=[general, own, run],
+        )
+        config = completed(config, images, find_device(config.engine.device))
+        counts = make_stream(config, images).counts()["train"]
+    except TransilError as error:
+        raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
+    epochs = config.train.epochs_of
+    return config, sum(n * epochs(s) for s, n in enumerate(counts, start=1))
 
 
 def run_place(runs: Path, lead: str, key: Mapping[str, Any], images: Images) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,10 +44,7 @@ def run_experiment(
 
     `processes` is for the studies (see `study`); training has its own, in `execute`.
     """
-    with told(f"cannot write {plan.folder}"):
-        plan.folder.mkdir(parents=True, exist_ok=True)
-    busy = f"{plan.folder}: another process is working on this experiment; wait for it, or stop it"
-    with locked(plan.folder / ".experiment.lock", busy):
+    with alone_in(plan.folder):
         failures = [_here(f, plan.folder) for f in (execute or local_executor())(plan, tell)]
         results = study(plan, tell, processes=processes)
         known = {failure.what for failure in failures}
@@ -54,6 +52,16 @@ def run_experiment(
         results = replace(results, failures=[*failures, *others])
         results.save(plan.folder)
         return results
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make a results folder and keep other processes from working in it."""
+    with told(f"cannot write {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    busy = f"{folder}: another process is working on this experiment; wait for it, or stop it"
+    with locked(folder / ".experiment.lock", busy):
+        yield
 
 
 def _here(failure: Failure, folder: Path) -> Failure:

@@ -46,41 +46,22 @@ class Headline:
             return "yes, everywhere"
         if self.ahead == 0:
             return "no, nowhere"
-        return "yes, on average" if fmean(self.leads) > 0 else "no, not on average"
+        return "yes, on average" if self.lead > 0 else "no, not on average"
+
+    @property
+    def gain(self) -> float:
+        """The mean over settings."""
+        return fmean(self.gains)
+
+    @property
+    def lead(self) -> float:
+        """The mean over settings; 0 without a control."""
+        return fmean(self.leads or [0.0])
 
     @property
     def sentence(self) -> str:
         """All of it for people who read."""
-        n = len(self.gains)
-        text = f"{names.signed(fmean(self.gains))} points of average accuracy"
-        if self.low is not None and self.high is not None:
-            text += f", 95 % interval {names.interval(self.low, self.high)}"
-        return f"{text}. {self._chance(n)} {self._against_controls()}"
-
-    def _chance(self, n: int) -> str:
-        """Whether it may be chance."""
-        if n == 1:
-            sure = "" if self.better else "loss " if self.worse else None
-            return "This may be chance." if sure is None else f"This {sure}is more than chance."
-        if n in (self.better, self.worse):
-            return f"More than chance in all {n} settings."
-        lost = f", and a loss in {self.worse}" if self.worse else ""
-        return f"More than chance in {self.better} of {n} settings{lost}; the others may be chance."
-
-    def _against_controls(self) -> str:
-        n = len(self.leads)
-        if not n:
-            return "No control was run."
-        lead = fmean(self.leads)
-        if n == 1:
-            ahead = f"{abs(lead):.1f} points ahead of the best control."
-            return (
-                f"It is {ahead}"
-                if lead > 0
-                else f"It is not ahead of the best control ({names.signed(lead)})."
-            )
-        where = f"all {n}" if self.ahead == n else f"{self.ahead or 'none'} of {n}"
-        return f"Ahead of the best control in {where} settings ({names.signed(lead)} points on average)."
+        return notes("sentence", h=self)[0]
 
 
 def headlines(study: Study) -> list[Headline]:
@@ -130,19 +111,19 @@ def headline_table(study: Study) -> Table | None:
         n, m = len(h.gains), len(h.leads)
         known = h.low is not None and h.high is not None
         texts = (
-            names.signed(fmean(h.gains)),
+            names.signed(h.gain),
             names.interval(h.low or 0.0, h.high or 0.0) if known else names.MISSING,
             f"{h.better} of {n}",
             f"{h.worse} of {n}",
-            names.signed(fmean(h.leads)) if m else names.MISSING,
+            names.signed(h.lead) if m else names.MISSING,
             f"{h.ahead} of {m}" if m else names.MISSING,
             h.verdict,
         )
         entries = [Entry(text=t) for t in texts]
         # Numbers for programs, beside the words for people.
-        entries[0] = replace(entries[0], value=fmean(h.gains), low=h.low, high=h.high)
+        entries[0] = replace(entries[0], value=h.gain, low=h.low, high=h.high)
         if m:
-            entries[4] = replace(entries[4], value=fmean(h.leads))
+            entries[4] = replace(entries[4], value=h.lead)
         rows.append(Row(names.method(h.method), "", tuple(entries)))
     if not rows or study.main is None:
         return None
