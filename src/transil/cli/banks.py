@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from transil.cli.check import check_command
 from transil.cli.options import Groups, Keep, Key, read_names
 from transil.cli.output import (
     check_apart,
@@ -31,17 +30,6 @@ from transil.correction.transfers import transfer
 from transil.errors import TransilError
 from transil.files import check_replaceable
 from transil.interop.score_files import like_file
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    bank = typer.Typer(help="Look at banks.", no_args_is_help=True, rich_markup_mode=None)
-    bank.command("list", short_help="The banks that come with transil.")(list_command)
-    bank.command("show", short_help="What a bank is, its alpha and beta.")(show)
-    bank.command("make", short_help="The bank of your schedule.")(make)
-    bank.command("compare", short_help="How far two banks are apart.")(compare)
-    bank.command("check", short_help="How banks go with scores, without labels.")(check_command)
-    app.add_typer(bank, name="bank")
 
 
 def list_command(

@@ -27,11 +27,6 @@ from transil.interop.score_files import correct_file
 from transil.interop.tables import STREAM
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("correct", short_help="Correct a file of scores.")(correct)
-
-
 def correct(
     source: Annotated[
         Path,

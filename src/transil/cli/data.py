@@ -35,16 +35,6 @@ KINDS = {
 }
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    data = typer.Typer(help="Look at image sets.", no_args_is_help=True, rich_markup_mode=None)
-    data.command("list", short_help="What can be opened.")(list_command)
-    data.command("show", short_help="Counts, statistics, a picture.")(show)
-    data.command("convert", short_help="Any source into decoded images.")(convert_command)
-    data.command("cache", short_help="List or clear the decoded cache.")(cache_command)
-    app.add_typer(data, name="data")
-
-
 def list_command(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:

@@ -10,11 +10,6 @@ import typer
 from transil.cli.experiments import Force, run_command
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("demo", short_help="See it work, from images to a report.")(demo)
-
-
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
         "demo"

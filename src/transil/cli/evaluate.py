@@ -32,11 +32,6 @@ from transil.scores import ScoreStore
 RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("evaluate", short_help="Accuracy, raw and corrected.")(evaluate_command)
-
-
 def evaluate_command(
     store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
     bank: Annotated[

@@ -15,11 +15,6 @@ from transil.correction.columns import backwards, read_order
 from transil.errors import TransilError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("export", short_help="A corrected last layer, to serve.")(export_command)
-
-
 def export_command(
     correction: Annotated[
         str,

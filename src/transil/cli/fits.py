@@ -36,13 +36,6 @@ from transil.scores import ScoreStore
 Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("import-bank", short_help="Released parameters into a bank.")(import_bank)
-    app.command("fit", short_help="Fit a correction on references.")(fit_command)
-    app.command("transfer", short_help="From references to a target.")(transfer_command)
-
-
 def import_bank(
     source: Annotated[Path, typer.Argument(help="Folder of bic_model_{t}.ckpt files.")],
     output: Output,

@@ -18,18 +18,6 @@ from transil.interop.score_files import read_state
 MOST_CLASSES = 6  # whose shares are shown in a line
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    ledger = typer.Typer(
-        help="Remember how often classes came when they were new.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    ledger.command("record", short_help="Keep what the scores of an update say.")(record)
-    ledger.command("show", short_help="What is remembered.")(show)
-    app.add_typer(ledger, name="ledger")
-
-
 def record(
     source: Annotated[
         Path,

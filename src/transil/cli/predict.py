@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 TOGETHER = 256  # images
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("predict", short_help="Classes of new images, by a trained model.")(predict)
-
-
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a training.")],
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],

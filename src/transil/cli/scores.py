@@ -29,11 +29,6 @@ from transil.scores import FORMAT, MANIFEST, VERSION
 LAYOUTS = ("dkt", "numpy")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("import-scores", short_help="Scores of a model into a store.")(import_scores)
-
-
 def import_scores(
     source: Annotated[
         Path, typer.Argument(help="A folder of score files, or an .npz, .pt or .safetensors file.")
