@@ -102,12 +102,12 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     plugins: Annotated[
         list[str] | None,
         typer.Option("--import", metavar="FILE", help="A Python file (or module) that registers "
-                     "methods or corrections of your own; may be repeated. Also: $TRANSIL_IMPORT."),
+                     "methods or corrections of your own; may be repeated. Also: $TRANSIL_IMPORT.")
     ] = None,
 ) -> None:  # fmt: skip
     del version

@@ -10,15 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
-from transil.cli.output import (
-    note,
-    percent,
-    print_csv,
-    print_json,
-    print_matrix,
-    print_table,
-    say,
-)
+from transil.cli.output import note, percent, print_csv, print_json, print_matrix, print_table, say
 from transil.correction.bank import Bank
 from transil.correction.scales import Newest, measured_scales
 from transil.correction.shipped import bank_for

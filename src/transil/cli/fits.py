@@ -80,8 +80,7 @@ def fit_command(
     output: Output,
     split: Annotated[str, typer.Option(help="The split to fit on.")] = "val",
     correction: Annotated[
-        str | None,
-        typer.Option(help=f"One of: {', '.join(CORRECTIONS.names())}. Default: adbic."),
+        str | None, typer.Option(help=f"One of: {', '.join(CORRECTIONS.names())}. Default: adbic.")
     ] = None,
     solver: Annotated[
         str | None, typer.Option(help=f"One of: {', '.join(SOLVERS.names())}. Default: newton.")

@@ -44,10 +44,7 @@ Key = Annotated[
         help="Which array is the scores, where a file holds several; in Parquet, the column of lists."
     ),
 ]
-Keep = Annotated[
-    str | None,
-    typer.Option(help="Columns of a table that are no scores: id,label."),
-]
+Keep = Annotated[str | None, typer.Option(help="Columns of a table that are no scores: id,label.")]
 
 
 def read_names(text: str | None) -> list[str]:

@@ -49,8 +49,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per image and class.")] = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write to this file, a .csv or .json one."),
+        Path | None, typer.Option("--output", "-o", help="Write to this file, a .csv or .json one.")
     ] = None,
 ) -> None:
     """The classes that a trained model sees in images, best first, with their scores.

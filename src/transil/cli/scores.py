@@ -9,17 +9,8 @@ from typing import Annotated
 import typer
 
 from transil.arrays import probabilities
-from transil.cli.options import (
-    Keep,
-    Key,
-    read_names,
-    read_order_option,
-)
-from transil.cli.output import (
-    print_table,
-    read_schedule,
-    say,
-)
+from transil.cli.options import Keep, Key, read_names, read_order_option
+from transil.cli.output import print_table, read_schedule, say
 from transil.errors import TransilError
 from transil.files import check_regular, check_replaceable
 from transil.head import Head
@@ -41,8 +32,7 @@ def import_scores(
         ),
     ] = None,
     schedule: Annotated[
-        str | None,
-        typer.Option(help="'50,10,5,1,34', '100/10' or a JSON file of class lists."),
+        str | None, typer.Option(help="'50,10,5,1,34', '100/10' or a JSON file of class lists.")
     ] = None,
     method: Annotated[
         str | None, typer.Option(help="What made the scores: lwf, lucir, siw, ...")
@@ -55,8 +45,7 @@ def import_scores(
         str | None, typer.Option(help="Store scores as float16, float32 or float64.")
     ] = None,
     width: Annotated[
-        int | None,
-        typer.Option(help="Columns of a head that has those of classes to come, too."),
+        int | None, typer.Option(help="Columns of a head that has those of classes to come, too.")
     ] = None,
     order: Annotated[
         str | None,
