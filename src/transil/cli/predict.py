@@ -90,10 +90,14 @@ def predict(
     found = _best(files, scores, model.class_names, top)
     if kind == "json":
         text = json_text({"state": model.state, "method": model.method.name, "images": found})
-        _put(text, output, len(files))
     elif kind == "csv":
-        rows = [{"image": row["image"], **c} for row in found for c in row["classes"]]
-        _put(csv_text(rows), output, len(files))
+        text = csv_text([{"image": row["image"], **c} for row in found for c in row["classes"]])
+    if output is not None:
+        with atomic_file(output) as file:
+            file.write(text.encode())
+        say(f"{output}: {len(files):,} images")
+    elif kind is not None:
+        print(text, end="")
     else:
         note(f"{model.method.name}, state {model.state}: {len(model.class_names)} classes")
         heads = [f"{n}" for n in range(1, min(top, len(model.class_names)) + 1)]
@@ -143,15 +147,6 @@ def _kind(as_json: bool, as_csv: bool, output: Path | None) -> str | None:
         raise TransilError(f"{output}: its ending is not that of --{asked}; leave one of them out")
     check_output(output)
     return ending
-
-
-def _put(text: str, output: Path | None, images: int) -> None:
-    if output is None:
-        print(text, end="")
-        return
-    with atomic_file(output) as file:
-        file.write(text.encode())
-    say(f"{output}: {images:,} images")
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -111,15 +111,8 @@ class Entry(Meta):
             else:  # an empty file cannot be mapped
                 pixels = np.empty(split.shape, np.uint8)
             splits[name] = ImageSplit(pixels, self.labels(name))
-        return Images(
-            self.name,
-            self.class_names,
-            splits,
-            self.fingerprint,
-            self.skipped,
-            self.duplicates,
-            self.stamp,
-        )
+        facts = {key: value for key, value in vars(self).items() if key not in ("path", "splits")}
+        return Images(splits=splits, **facts)
 
     def labels(self, split: str) -> IntArray:
         """The labels of a split, (n,); a ValueError where they cannot be."""

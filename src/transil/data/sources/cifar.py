@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import gzip
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.data.source import MOST_CLASSES, Block, Pixels, Source, blocks_of, file_stamp
+from transil.data.source import MOST_CLASSES, Pixels, Source, file_stamp
 from transil.data.sources.plain_pickle import Array, PlainPickleError, load_plain
 from transil.errors import TransilError, reason
 from transil.files import MOST_BYTES, digest, open_regular, read_bytes
@@ -59,9 +58,6 @@ class CifarSource(Source):
             pixels, labels = zip(*(read(files, name, self.name) for name in names), strict=True)
             self.pixels[split], self.labels[split] = np.concatenate(pixels), np.concatenate(labels)
         self.class_names = _names(files, meta)
-
-    def blocks(self, split: str) -> Iterator[Block]:
-        return blocks_of(self.pixels[split])
 
     def stamp(self) -> str:
         paths = [self.path] if self.path.is_file() else [self.path / name for name in self.files]

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +32,13 @@ IMAGE = re.compile(
 class FolderSource(FileSource):
     """A tree of image files. Paths are kept as one byte string a split: a million fit easily."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, called: Mapping[str, str] = SPLITS) -> None:
         self.root = root
         self.name = root.resolve().name
         found: dict[str, str] = {}
         for name in _folders(root):
             # A class may be called 'train' (CIFAR-100 has one): a split holds folders of classes.
-            split = SPLITS.get(name.lower())
+            split = called.get(name.lower())
             if split is not None and _folders(root / name):
                 if split in found:
                     both = f"'{found[split]}' and '{name}'"
