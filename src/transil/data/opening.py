@@ -58,18 +58,12 @@ def open_images(
     if is_converted(Path(spec)) and classes is None:
         images = _converted(Path(spec), size)
     else:
-        source = find_source(
-            spec, root=Path(root) if root else None, size=size, all_train=all_train,
-            classes=classes,
-        ).check()  # fmt: skip
+        above, cache = (Path(folder) if folder else None for folder in (root, cache_dir))
+        source = find_source(spec, root=above, size=size, all_train=all_train, classes=classes)
         images = cached_images(
-            source,
-            size=check_size(size),
-            rule=check_rule(rule),
-            cache_dir=Path(cache_dir) if cache_dir else None,
-            skip_bad=skip_bad,
-            progress=progress,
-        )
+            source.check(), size=check_size(size), rule=check_rule(rule), cache_dir=cache,
+            skip_bad=skip_bad, progress=progress,
+        )  # fmt: skip
     warn_about(images)
     return images
 

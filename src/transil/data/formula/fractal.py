@@ -32,11 +32,7 @@ _GAIN, _DARK, _BRIGHT, _GRAIN = (0.25, 0.9), (0.0, 0.4), (0.3, 1.0), (0.03, 0.14
 
 
 class Fractal(Family):
-    """Three random affine maps, played as Barnsley's chaos game ("Fractals everywhere", 1988).
-
-    Classes from random systems of maps are the idea of Kataoka et al., "Pre-training without
-    natural images", ACCV 2020; there as here a class varies by small changes of its maps.
-    """
+    """Three random affine maps, played as Barnsley's chaos game ("Fractals everywhere", 1988)."""
 
     name = "fractal"
     summary = "attractors of three affine maps, played as a chaos game"

@@ -200,12 +200,9 @@ def _name(module: Any, name: Any) -> Name:
         _refuse("a name that is no text")
     what = NAMES.get(f"{module} {name}")
     if what is None:
-        _refuse(f"it names {module}.{name}" if _is_plain(module + name) else "it names odd things")
+        plain = re.fullmatch(r"[\w.]{1,100}", module + name, re.ASCII)
+        _refuse(f"it names {module}.{name}" if plain else "it names odd things")
     return Name(what)
-
-
-def _is_plain(name: str) -> bool:
-    return re.fullmatch(r"[\w.]{1,100}", name, re.ASCII) is not None
 
 
 def _reduced(machine: _Machine) -> Any:
