@@ -15,6 +15,7 @@ from functools import cache
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from transil import __version__
 from transil.cli import (
@@ -102,11 +103,11 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     plugins: Annotated[
         list[str] | None,
-        typer.Option("--import", metavar="FILE", help="A Python file (or module) that registers "
+        Option("--import", metavar="FILE", help="A Python file (or module) that registers "
                      "methods or corrections of your own; may be repeated. Also: $TRANSIL_IMPORT.")
     ] = None,
 ) -> None:  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from transil.cli.options import Groups, Keep, Key, read_names
 from transil.cli.output import (
@@ -34,9 +34,9 @@ from transil.interop.score_files import like_file
 
 def list_command(
     beginning: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only those whose name begins so.")
+        str, Argument(metavar="[NAME]", help="Only those whose name begins so.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the banks that come with transil.
 
@@ -116,18 +116,14 @@ def _range(limits: Sequence[float]) -> str:
 
 
 def make(
-    bank: Annotated[
-        str, typer.Argument(help="A method, 'generic', or a file of fit --any-schedule.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")],
+    bank: Annotated[str, Argument(help="A method, 'generic', or a file of fit --any-schedule.")],
+    output: Annotated[Path, Option("--output", "-o", help="The bank file to write (JSON).")],
     schedule: Groups = None,
     like: Annotated[
         Path | None,
-        typer.Option(
-            help="Measure these scores once (any kind of file): for single images later on."
-        ),
+        Option(help="Measure these scores once (any kind of file): for single images later on."),
     ] = None,
-    state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+    state: Annotated[int | None, Option(help="For --like: the state of the scores.")] = None,
     key: Key = None,
     keep: Keep = None,
 ) -> None:
@@ -158,12 +154,12 @@ def make(
 
 
 def show(
-    path: Annotated[str, typer.Argument(help="A bank: a file or a name.")],
+    path: Annotated[str, Argument(help="A bank: a file or a name.")],
     reference: Annotated[
-        str | None, typer.Option(help="Show this reference instead of the transferred pairs.")
+        str | None, Option(help="Show this reference instead of the transferred pairs.")
     ] = None,
     schedule: Groups = None,
-    as_json: Annotated[bool, typer.Option("--json", help="What is applied, as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="What is applied, as JSON.")] = False,
 ) -> None:
     """Show what a bank is for, where it comes from, and its alpha and beta.
 
@@ -238,9 +234,9 @@ def print_open(name: str, curve: OpenBank) -> None:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A bank: a file or a name.")],
-    second: Annotated[str, typer.Argument(help="Another.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON.")] = False,
+    first: Annotated[str, Argument(help="A bank: a file or a name.")],
+    second: Annotated[str, Argument(help="Another.")],
+    as_json: Annotated[bool, Option("--json", help="The differences as JSON.")] = False,
 ) -> None:
     """Compare what two banks apply: facts that differ, and how far alpha and beta are apart.
 

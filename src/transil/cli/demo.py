@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from transil.cli.experiments import Force, run_command
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the results.")] = Path(
         "demo"
     ),
     force: Force = False,

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
 from transil.cli.output import note, percent, print_csv, print_json, print_matrix, print_table, say
@@ -25,19 +25,19 @@ RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the s
 
 
 def evaluate_command(
-    store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
+    store: Annotated[Path, Argument(help="A score store (a folder).")],
     bank: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Also correct with this bank (file or name, NAME@rescale); several are compared."
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
-    topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="All metrics as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per state.")] = False,
+    split: Annotated[str, Option(help="Which split to judge on.")] = "test",
+    topk: Annotated[int, Option(min=2, help="The k of top-k accuracy.")] = 5,
+    as_json: Annotated[bool, Option("--json", help="All metrics as JSON.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="One CSV row per state.")] = False,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the result: a .png, .svg or .pdf file.")
+        Path | None, Option(help="Draw the result: a .png, .svg or .pdf file.")
     ] = None,
     any_method: AnyMethod = False,
     rescale: Rescale = False,
