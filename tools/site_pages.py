@@ -58,8 +58,8 @@ def commands() -> str:
 
 
 def _commands(
-    command: click.Command, words: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    command: Any, words: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     found = getattr(command, "commands", None)
     if found is None:
         yield words, command
