@@ -169,6 +169,12 @@ def test_generated_pages_hold_every_setting_command_and_public_name(site: Module
                 assert f"::: {package}.{name}\n" in api or f"- `{name}`: see above" in api
 
 
+def test_the_examples_of_corrections_are_short_files() -> None:
+    sizes = {b.title: len(b.text.splitlines()) for b in _blocks("add-correction") if b.title}
+    assert {"new_and_past.py", "tilt.py"} <= set(sizes)
+    assert all(lines <= 80 for lines in sizes.values()), sizes
+
+
 def test_the_navigation_holds_every_page_once() -> None:
     assert sorted(_nav()) == sorted(GENERATED | {path.name for path in DOCS.glob("*.md")})
     assert {"index", "tour", "faq", "results-format"} <= set(PAGES)

@@ -84,11 +84,11 @@ def test_tables_of_released_numbers(released: ScoreStore) -> None:
         )
     }
     shrunk = Penalty()
-    exact, released = "`newton`", "`newton`, 0.0025 and 0.0525"
+    exact, shrunken = "`newton`", "`newton`, 0.0025 and 0.0525"
     assert rows["BiC", "`authors`"] == accuracy(correction="bic", solver="authors")
-    assert rows["adBiC", released] == accuracy(correction="adbic", penalty=shrunk)
+    assert rows["adBiC", shrunken] == accuracy(correction="adbic", penalty=shrunk)
     assert rows["adBiC", exact] == accuracy(correction="adbic")
-    assert rows["BiC", released] == accuracy(correction="bic", penalty=shrunk)
+    assert rows["BiC", shrunken] == accuracy(correction="bic", penalty=shrunk)
     assert rows["BiC", exact] == accuracy(correction="bic")
     page = (ROOT / "docs/bias.md").read_text()
     table = re.search(r"^\| `adbic` \| `adbic-centred`.*?^\| ([\d. |]+) \|$", page, re.S | re.M)

@@ -16,22 +16,7 @@ from transil.experiment.results import Results
 from transil.report.study import Study
 from transil.report.traffic import traffic_table
 
-TRAFFIC = """\
-references: [a]
-targets: [c]
-methods: [lwf]
-states: [2]
-corrections: [adbic]
-kind: tiny
-traffic: [1, 10]
-traffic_seeds: [3]
-priors: [none, none+ledger, remembered, known]
-resamples: 200
-sets:
-  a: {path: "formula:radial?classes=8&train=10&test=5&size=16"}
-  c: {path: "formula:strokes?classes=8&train=10&test=80&size=16"}
-train: {epochs: 1, pad: 1}
-"""
+TRAFFIC = (Path(__file__).parents[1] / "examples/traffic.yaml").read_text()
 WAYS = ["raw", "align", "shift", "bank", "none", "none+ledger", "remembered", "known", "oracle"]
 
 

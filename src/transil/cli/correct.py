@@ -25,6 +25,7 @@ from transil.correction.bank import Bank
 from transil.correction.scales import Newest
 from transil.interop.score_files import correct_file
 from transil.interop.tables import STREAM
+from transil.progress import part
 
 
 def add_to(app: typer.Typer) -> None:
@@ -87,13 +88,13 @@ def correct(
     if STREAM not in (source, output):
         check_apart(output, source, "these are the scores to correct")
     costs: list[Newest] = []
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         done, rows = correct_file(
             source,
             output,
             loaded,
             state,
-            lambda fraction: update(fraction, "correcting"),
+            part(progress, 0, 1, "correcting"),
             order=read_order_option(order),
             rescale=rescale,
             keep=read_names(keep),

@@ -109,10 +109,10 @@ def show(
 
     if sheet is not None:
         check_sheet(sheet)
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         images = open_images(
             spec, size=size, rule=rule, root=root, skip_bad=skip_bad, cache_dir=cache_dir,
-            progress=lambda done, total: update(done / max(1, total), f"decoding {done:,}/{total:,}"),
+            progress=progress,
         )  # fmt: skip
     if not as_json:
         sheet = sheet or own_sheet(plain_name(images.name))
@@ -173,10 +173,10 @@ def convert_command(
 
     check_size(size)
     source = find_source(spec, root=root, size=size).check()
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         images = convert(
             source, output, size=size, rule=check_rule(rule), skip_bad=skip_bad,
-            progress=lambda done, total: update(done / max(1, total), f"decoding {done:,}/{total:,}"),
+            progress=progress,
         )  # fmt: skip
     total = sum(len(data) for data in images.splits.values())
     say(f"{output}: {total:,} images of {images.size} px, {images.classes} classes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +20,7 @@ from transil.cli.output import (
 )
 from transil.correction.bank import FORMAT, VERSION
 from transil.correction.bank_json import open_to_json
-from transil.correction.fitting import Watch, fit, fit_any_schedule
+from transil.correction.fitting import fit, fit_any_schedule
 from transil.correction.objective import Penalty
 from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
 from transil.correction.rules import RULES
@@ -147,8 +145,8 @@ def fit_command(
     if any_schedule and given:
         raise TransilError(f"--any-schedule has its own correction and solver: no --{given[0]}")
     if any_schedule:
-        with watched(opened) as watch:
-            curve = fit_any_schedule(opened, split=split, names=name or None, watch=watch)
+        with progress_bar() as progress:
+            curve = fit_any_schedule(opened, split=split, names=name or None, progress=progress)
         curve.save(output)
         if as_json:
             print_json(open_to_json(curve))
@@ -162,14 +160,14 @@ def fit_command(
         "penalty": Penalty(**{of: usual[of] if c is None else c for of, c in penalty.items()})
     }
     settings |= {k: v for k, v in (("seed", seed), ("epochs", epochs)) if v is not None}
-    with watched(opened) as watch:
+    with progress_bar() as progress:
         bank = fit(
             opened,
             split=split,
             correction=correction or "adbic",
             solver=solver,
             names=name or None,
-            watch=watch,
+            progress=progress,
             **settings,
         )
     bank.save(output)
@@ -180,22 +178,6 @@ def fit_command(
         print_records(bank, reference.name)
         note_turned(reference.pairs, f"{reference.name}: ")
     say(f"{output}: {bank.correction.name}, {len(bank.references)} reference(s), {bank.schedule}")
-
-
-@contextmanager
-def watched(stores: Sequence[ScoreStore]) -> Iterator[Watch]:
-    """A progress bar over all states of the stores, for what fits them."""
-    total = sum(max(0, store.schedule.states - 1) for store in stores)
-    finished: set[tuple[str, int]] = set()
-    with progress_bar(total) as update:
-
-        def watch(reference: str, state: int, fraction: float) -> None:
-            if fraction >= 1.0:
-                finished.add((reference, state))
-            done = len(finished) + (fraction if fraction < 1.0 else 0.0)
-            update(done, f"{reference}, state {state}")
-
-        yield watch
 
 
 def transfer_command(

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from transil.errors import TransilError
 from transil.files import read_json
+from transil.progress import Progress as Bar
 from transil.schedule import Schedule
 
 # Names from files are text: neither markup nor emoji codes.
@@ -188,11 +189,8 @@ def warnings_last() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(total: float) -> Iterator[Any]:
-    """A bar on stderr with elapsed and remaining time; silent where stderr is no terminal.
-
-    Gives a function update(done, text).
-    """
+def progress_bar() -> Iterator[Bar]:
+    """A bar on stderr with elapsed and remaining time; silent where stderr is no terminal."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -203,8 +201,10 @@ def progress_bar(total: float) -> Iterator[Any]:
     with Progress(
         *columns, console=stderr, transient=True, disable=not stderr.is_terminal
     ) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda done, text: progress.update(task, completed=done, description=printable(text))
+        task = progress.add_task("", total=1.0)
+        yield lambda share, text: progress.update(
+            task, completed=share, description=printable(text)
+        )
 
 
 def read_schedule(text: str | None) -> Schedule | None:

@@ -179,11 +179,12 @@ def _scores(model: Model, files: Sequence[Path]) -> torch.Tensor:
     import torch
 
     parts = []
-    with progress_bar(len(files)) as update:
+    with progress_bar() as progress:
         for start in range(0, len(files), TOGETHER):
             part = files[start : start + TOGETHER]
             parts.append(model(model.read(part)).cpu())
-            update(start + len(part), f"{start + len(part)} images")
+            done = start + len(part)
+            progress(done / len(files), f"{done} images")
     return torch.cat(parts)
 
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -45,15 +45,13 @@ from transil.files import (
     umask,
     write_json,
 )
+from transil.progress import Progress, no_progress
 from transil.schedule import IntArray
 
 ENVIRONMENT = "TRANSIL_CACHE"
 
 # Encoded images below this size are decoded by one thread (32 px: 1 to 3 KiB; 224 px: 10 KiB and more).
 SMALL_BYTES = 4096
-
-# progress(images decoded, images in all)
-Progress = Callable[[int, int], None]
 
 
 def default_cache_dir() -> Path:
@@ -96,7 +94,7 @@ def cached_images(
     rule: Rule,
     cache_dir: Path | None = None,
     skip_bad: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Images:
     """The decoded images of a source, from the cache or into it."""
     folder = cache_dir or default_cache_dir()
@@ -122,7 +120,7 @@ def cached_images(
             # What is there was cut short or altered: make it again.
             shutil.rmtree(path, ignore_errors=True)
             work = _Build(source, stamp, size, rule, skip_bad)
-            work.into(path, progress or _silent)
+            work.into(path, progress)
             entry = open_entry(path)
     if entry is None:
         raise TransilError(f"{path}: the cache entry was changed while it was opened; try again")
@@ -132,11 +130,7 @@ def cached_images(
 def _images(entry: Entry, source: Source, stamp: str) -> Images:
     """The images of an entry, which a transil of before may have written."""
     known = stamp if source.by_content else content_of(entry.class_names, entry.splits)
-    return replace(entry, fingerprint=known, stamp=stamp).images()
-
-
-def _silent(done: int, total: int) -> None:
-    del done, total
+    return replace(entry, fingerprint=known).images()
 
 
 def convert(
@@ -146,7 +140,7 @@ def convert(
     size: int | None,
     rule: Rule,
     skip_bad: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Images:
     """Decode a source into a folder of its own, which `open_images` opens directly."""
     if path.exists():
@@ -157,7 +151,7 @@ def convert(
     with locked(lock, f"cannot write {path}: another command is making it"):
         try:
             build = _Build(source, source.stamp(), size, rule, skip_bad)
-            build.into(path, progress or _silent)
+            build.into(path, progress)
         finally:
             with suppress(OSError):
                 lock.unlink()
@@ -202,7 +196,7 @@ class _Build:
                     writer = writers[split] = _SplitWriter(self, split, work)
                     writer.shape = writers["train"].shape  # all splits have the size of the first
                     for count in writer.write():
-                        progress(done + count, total)
+                        progress((done + count) / total, f"decoding {done + count:,}/{total:,}")
                     done += len(labels)
                     self._check_kept(writer, labels)
                     writer.save_labels(labels[writer.kept])
@@ -239,7 +233,6 @@ class _Build:
             "name": self.source.name,
             "class_names": names,
             "fingerprint": self.stamp if self.source.by_content else content_of(names, splits),
-            "stamp": self.stamp,
             "size": size,
             "rule": self.rule,
             "splits": {split: asdict(made) for split, made in splits.items()},

@@ -65,7 +65,6 @@ class Meta:
     splits: dict[str, EntrySplit]
     skipped: tuple[str, ...]
     duplicates: int
-    stamp: str = ""
 
     def __post_init__(self) -> None:
         if "train" not in self.splits:
@@ -82,8 +81,7 @@ class Entry(Meta):
     def read(cls, path: Path) -> Entry:
         """Read `meta.json`."""
         meta = read_file(path / META, Meta, FORMAT, VERSION, "meta file", "convert the set again")
-        # Early versions had one value for both.
-        return cls(**{**vars(meta), "path": path, "stamp": meta.stamp or meta.fingerprint})
+        return cls(**vars(meta), path=path)
 
     @property
     def bytes(self) -> int:
@@ -123,7 +121,6 @@ class Entry(Meta):
             self.fingerprint,
             self.skipped,
             self.duplicates,
-            self.stamp,
         )
 
     def labels(self, split: str) -> IntArray:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from transil.data.cache import Progress, cached_images, open_converted
+from transil.data.cache import cached_images, open_converted
 from transil.data.class_lists import read_names
 from transil.data.decode import check_rule, check_size
 from transil.data.entries import is_converted
@@ -28,6 +28,7 @@ from transil.data.sources.subset import ClassSubset
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
 from transil.files import told
+from transil.progress import Progress, no_progress
 from transil.registry import nearest
 
 
@@ -41,7 +42,7 @@ def open_images(
     skip_bad: bool = False,
     all_train: bool = False,
     classes: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Images:
     """The images of a data set, decoded once and mapped from the cache ever after.
 
