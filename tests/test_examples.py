@@ -1,4 +1,4 @@
-"""The examples run; those of frameworks need the frameworks, and only stand in the table here."""
+"""The examples run that no other test runs; those of frameworks need the frameworks."""
 
 from __future__ import annotations
 
@@ -97,5 +97,9 @@ def test_own_loop_with_a_body_of_timm(
 
 def test_the_table_has_all_examples() -> None:
     text = (EXAMPLES / "README.md").read_text()
-    found = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
-    assert set(re.findall(r"\]\(([\w/]+\.py)\)", text)) == found - {"frameworks/common.py"}
+    found = {
+        path.relative_to(EXAMPLES).as_posix()
+        for path in EXAMPLES.rglob("*.*")
+        if path.suffix in (".py", ".yaml")
+    }
+    assert set(re.findall(r"\]\(([\w/]+\.(?:py|yaml))\)", text)) == found - {"frameworks/common.py"}
