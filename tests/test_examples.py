@@ -13,8 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from support import ok
-from transil import Schedule, ScoreStore
+from support import ok_here
+from transil import Schedule, ScoreStore, plugins
+from transil.methods import METHODS
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 IMAGES = "formula:strokes?classes=6&train=20&test=5&size=16"
@@ -22,9 +23,9 @@ IMAGES = "formula:strokes?classes=6&train=20&test=5&size=16"
 
 def moved(folder: Path, strength: float) -> float:
     """How far EWC's body goes from state 1 to state 2."""
-    ok("--import", EXAMPLES / "ewc.py", "train", "--data", IMAGES, "--method", "ewc",
-       "--recipe", "ft-tiny", "--states", "2", "-o", folder, "train.epochs=1", "train.lr=0.05",
-       f"settings.strength={strength}")  # fmt: skip
+    ok_here("--import", EXAMPLES / "ewc.py", "train", "--data", IMAGES, "--method", "ewc",
+            "--recipe", "ft-tiny", "--states", "2", "-o", folder, "train.epochs=1", "train.lr=0.05",
+            f"settings.strength={strength}")  # fmt: skip
     assert ScoreStore.open(folder).require("test") == (1, 2)
     one, two = (load_file(folder / f"checkpoints/state-0{n}.safetensors") for n in (1, 2))
     names = [name for name in one if name.startswith("net.body.") and name.endswith(".weight")]
@@ -36,6 +37,9 @@ def test_ewc_trains_and_its_price_holds_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(plugins.ENVIRONMENT, "")
+    METHODS.names()  # those of entry points are found before the copy
+    monkeypatch.setattr(METHODS, "_things", dict(METHODS._things))
     assert moved(tmp_path / "held", 100.0) < moved(tmp_path / "free", 0.0)
 
 
