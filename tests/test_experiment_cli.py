@@ -190,3 +190,4 @@ def test_no_run_of_a_set_given_by_its_path_looks_like_an_option(tmp_path: Path) 
     changes = {"targets": f"[{path}]", "methods": "[lwf]", "states": "[2]"}
     names = [task.name for task in plan_of(tmp_path, **changes).tasks]
     assert not [name for name in names if name.startswith("-")]
+    assert any("photos" in name for name in names)

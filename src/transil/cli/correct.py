@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from transil.adaptation.corrector import Corrector
 from transil.cli.evaluate import describe
@@ -28,33 +28,27 @@ from transil.interop.tables import STREAM
 from transil.progress import part
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("correct", short_help="Correct a file of scores.")(correct)
-
-
 def correct(
     source: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet, .arrow); "
             "- is CSV from standard input."
         ),
     ],
     bank: Annotated[
-        str,
-        typer.Option(help="What to correct with: a bank (a file or a name), or what advise wrote."),
+        str, Option(help="What to correct with: a bank (a file or a name), or what advise wrote.")
     ],
     output: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="Where to write: a file of any of these kinds; - is CSV to standard output.",
         ),
     ],
     state: Annotated[
-        int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
+        int | None, Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
     schedule: Groups = None,
     order: Order = None,

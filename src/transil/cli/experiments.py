@@ -32,12 +32,6 @@ Force = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("run", short_help="A whole experiment, from images to a report.")(run_command)
-    app.command("report", short_help="Tables and figures of experiments.")(report_command)
-
-
 def run_command(
     recipe: Annotated[
         str, typer.Argument(help="A recipe: a .yaml file, or a name such as 'demo' or 'real-32'.")

@@ -60,12 +60,8 @@ def json_text(data: Any) -> str:
 
 def _in_json(character: str) -> str:
     # A line break is never inside a text here.
-    return character if character.isprintable() or character == "\n" else _escaped(character)
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    plain = character.isprintable() or character == "\n"
+    return character if plain else json.dumps(character)[1:-1]
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from transil.engine.run_folder import RunFolder
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("train", short_help="Train a model state by state.")(train_command)
-    app.command("methods", short_help="What can be trained.")(methods_command)
-    app.command("recipes", short_help="Ready-made settings.")(recipes_command)
-
-
 def train_command(
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")],
     settings: Annotated[
