@@ -14,6 +14,7 @@ import pytest
 import transil
 from support import ok
 from transil import Penalty, ScoreStore, evaluate, fit
+from transil._common.files import read_json
 from transil.correction import shipped
 from transil.experiment.results import Cell, Results
 from transil.report import names, paper
@@ -182,3 +183,20 @@ def test_links_of_the_documents() -> None:
                 link in ("api.md", "commands.md", "settings.md") or (page.parent / link).exists()
             )
             assert known, f"{page.name}: {link}"
+
+
+def test_what_the_readme_lets_expect() -> None:
+    """Means over the models that were judged: for equal and unequal groups, and for three tails."""
+    judged = read_json(ROOT / "results/any-schedule/judged.json")["rows"]
+    gains = [
+        100 * np.mean([r["any"] - r["raw"] for r in judged if (len(set(r["sizes"])) == 1) == equal])
+        for equal in (True, False)
+    ]
+    trials = read_json(ROOT / "results/adaptation/trials.json")["rows"]
+    tails = [
+        100 * np.mean([r["columns"]["none+ledger"][0] - r["columns"]["raw"][0]
+                       for r in trials if r["traffic"] == f"classes {tail}:1"])
+        for tail in (1, 10, 100)
+    ]  # fmt: skip
+    for words, found in (("on average", gains), ("on average, with a ledger", tails)):
+        assert f"| +{min(found):.0f} to +{max(found):.0f} {words} |" in README
