@@ -1,11 +1,10 @@
 """A corrector as an MLflow model: a DataFrame of scores in, the corrected ones out.
 
-    python examples/mlflow_service.py corrector.json service
-    mlflow models serve -m service
+python examples/mlflow_service.py corrector.json service
+mlflow models serve -m service
 """
 
 import sys
-from typing import Any
 
 import mlflow.pyfunc
 
@@ -13,10 +12,10 @@ import transil
 
 
 class Corrected(mlflow.pyfunc.PythonModel):
-    def load_context(self, context: Any) -> None:
+    def load_context(self, context):
         self.corrector = transil.Corrector.load(context.artifacts["corrector"])
 
-    def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
+    def predict(self, context, model_input, params=None):
         return self.corrector.transform(model_input.astype("float32"))
 
 
