@@ -1,6 +1,6 @@
 """A method with a price on moving weights, in the manner of EWC.
 
-    transil --import examples/ewc.py train --data DATA --method ewc --recipe ft-tiny --states 3 -o runs/ewc
+transil --import examples/ewc.py train --data DATA --method ewc --recipe ft-tiny --states 3 -o runs/ewc
 """
 
 from __future__ import annotations

@@ -264,7 +264,12 @@ def test_correct_a_file_in_blocks(
     scores = np.array(unequal_store(2).get("test", 5).scores).astype(dtype)
     np.save(tmp_path / "in.npy", scores)
     seen: list[float] = []
-    done = correct_file(tmp_path / "in.npy", tmp_path / "out.npy", bank, progress=seen.append)
+    done = correct_file(
+        tmp_path / "in.npy",
+        tmp_path / "out.npy",
+        bank,
+        progress=lambda share, _: seen.append(share),
+    )
     assert done == (5, len(scores))
     out = np.load(tmp_path / "out.npy")
     assert out.dtype == scores.dtype

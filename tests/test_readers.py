@@ -136,7 +136,7 @@ def label_map_of(folder: Path) -> Path:
 
 def meta_of(folder: Path) -> Path:
     split = EntrySplit((2, 4, 4, 3), 96, "0" * 64, "0" * 64)
-    meta = Meta("set", ("a", "b"), "0" * 64, {"train": split}, (), 0, "1" * 64)
+    meta = Meta("set", ("a", "b"), "0" * 64, {"train": split}, (), 0)
     made = plain({**vars(meta), "splits": {"train": vars(split)}})
     return text_of(folder, "meta.json", {"format": "transil-images", "version": 1, **made})
 

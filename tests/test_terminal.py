@@ -170,7 +170,7 @@ def test_nor_does_it_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     output.say(EVIL)
     output.note(EVIL)
     output.complain("error", "bold red", EVIL)
-    with output.progress_bar(1.0) as update:
+    with output.progress_bar() as update:
         update(0.5, EVIL)
     shown = screen.getvalue()
     for part in ("\x1b]0", "\x07", "\x9b", "\u202e", "\u2028", "\x7f"):

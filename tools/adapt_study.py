@@ -194,9 +194,7 @@ def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[
 Settings = Mapping[tuple[str, ...], dict[str, float]]
 
 
-def table(
-    settings: Settings, below: Sequence[str], *parts: str, of: Sequence[str] = WAYS
-) -> str:
+def table(settings: Settings, below: Sequence[str], *parts: str, of: Sequence[str] = WAYS) -> str:
     """Means by parts of the setting; or, `below` some ways, how far at worst under the best of these."""
     ways = [way for way in of if all(way in values for values in settings.values())]
     groups: dict[str, list[dict[str, float]]] = {}

@@ -110,9 +110,9 @@ def read_results(raw: bytes) -> None:
 
 
 def read_recipe(raw: bytes) -> None:
-    from transil.experiment.recipe import load_experiment
+    from transil.experiment.schedules import load_any
 
-    load_experiment(str(_file("recipe.yaml", raw)))
+    load_any(str(_file("recipe.yaml", raw)))
 
 
 def read_config(raw: bytes) -> None:

@@ -25,11 +25,6 @@ WIDEST = 96  # characters of a line
 MINE = "mine.json"  # where a next command has the correction written
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("advise", short_help="What to do with scores that have no labels.")(advise_command)
-
-
 def advise_command(
     source: Annotated[
         Path, typer.Argument(help="Raw scores of your traffic, in any kind of file.")

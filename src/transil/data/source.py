@@ -39,12 +39,14 @@ class Source(ABC):
     name: str
     class_names: tuple[str, ...]
     labels: Mapping[str, IntArray]
+    # The images of each split, for sources that have them in memory.
+    pixels: Mapping[str, Pixels]
     # Whether the stamp knows what is in all files, wherever they lie.
     by_content: bool = True
 
-    @abstractmethod
     def blocks(self, split: str) -> Iterator[Block]:
         """The images of a split in order, in blocks of at most `BLOCK`."""
+        return blocks_of(self.pixels[split])
 
     @abstractmethod
     def stamp(self) -> str:

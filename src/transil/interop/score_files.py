@@ -20,7 +20,6 @@ from transil.correction.affine import BLOCK
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
 from transil.correction.scales import Newest, measured_rows, some_rows
-from transil.correction.solvers import Progress, no_progress
 from transil.errors import TransilError
 from transil.files import atomic_file, reserve
 from transil.interop.array_files import ARRAYS, as_array, load_named, save_array
@@ -35,6 +34,7 @@ from transil.interop.tables import (
     table_of,
     write_table,
 )
+from transil.progress import Progress, no_progress
 from transil.schedule import IntArray, Schedule
 
 if TYPE_CHECKING:
@@ -298,4 +298,4 @@ def _corrected(
             check_finite(block, f"{file.path}, state {state}", first_row=start)
             check_finite(out, f"{target}, corrected to {out.dtype}", first_row=start)
         yield out
-        progress(min(1.0, (start + rows) / len(scores)))
+        progress(min(1.0, (start + rows) / len(scores)), "")

@@ -61,7 +61,7 @@ class LinearHead(Head):
 
 
 class CosineHead(Head):
-    """score = eta cos(w, f), with one learnable scale eta that starts at 1 (spec 1.3)."""
+    """score = eta cos(w, f), with one learnable scale eta that starts at 1: LUCIR's."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__(width, classes)

@@ -11,14 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.data.source import (
-    BLOCK,
-    Block,
-    Source,
-    file_stamp,
-    hashed_whole,
-    names_for,
-)
+from transil.data.source import BLOCK, Block, Source, file_stamp, hashed_whole, names_for
 from transil.errors import TransilError, missing, reason
 from transil.files import check_regular, digest, told
 from transil.interop.zips import check_growth
