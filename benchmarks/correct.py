@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from transil import Bank, fit
-from transil.interop.score_files import correct_file
+from transil.adaptation.score_files import correct_file
 from transil.testing import biased_scores
 
 ROWS, COLUMNS, REPEATS, CALLS = 1_000_000, 100, 7, 500

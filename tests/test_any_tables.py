@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from transil._common.files import read_json
 from transil.errors import TransilError
-from transil.files import read_json
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results/any-schedule"

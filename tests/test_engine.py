@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transil import evaluate
+from transil._common.settings import flatten, read_overrides
+from transil._common.yaml_files import read_yaml
 from transil.data import ClassStream, Images, ImageSplit, Statistics
 from transil.data.augment import AsStored, PadCropFlip
 from transil.data.device import DeviceImages, useful_batch
@@ -24,8 +26,6 @@ from transil.engine.recipes import default_recipe
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
 from transil.methods import METHODS, get_method
-from transil.settings import flatten, read_overrides
-from transil.yaml_files import read_yaml
 
 # -- learning rates ----------------------------------------------------------------------------
 

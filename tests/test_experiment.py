@@ -19,13 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_processes import listening, ray_workers, stranger
-from transil import Schedule, load_bank, provenance
+from transil import Schedule, load_bank
+from transil._common import provenance
 from transil.adaptation.controls import align, shift
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
-from transil.experiment.bootstrap import Bootstrap
+from transil.evaluation.bootstrap import Bootstrap
 from transil.experiment.overlap import allowed_references, class_key, shared_classes
 from transil.experiment.plan import Plan, make_plan
 from transil.experiment.recipe import experiment_names, load_experiment
@@ -33,7 +34,7 @@ from transil.experiment.results import Results
 from transil.experiment.run_facts import run_facts
 from transil.experiment.running import local_executor, run_experiment
 from transil.experiment.schedules import load_any
-from transil.store_files import checked_scores
+from transil.scores.data_files import checked_scores
 
 SMALL = """\
 references: [a, b]

@@ -14,13 +14,13 @@ from image_files import images_in_memory
 from support import run_transil
 from test_experiment import SMALL, plan_of, recipe
 from transil import ScoreStore, load_bank, plugins
+from transil._common.files import digest
 from transil.cli.app import run
 from transil.correction.registry import CORRECTIONS
 from transil.errors import TransilError
 from transil.experiment.plan import make_plan, run_place
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Results
-from transil.files import digest
 from transil.methods import METHODS
 
 OWN = '''

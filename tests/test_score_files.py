@@ -21,7 +21,8 @@ from safetensors.torch import load_file, save_file
 from support import ok_here, refused, run_here, told
 from test_interop import write_released_layout
 from transil import Bank, ScoreStore, TransilError, fit, load_bank
-from transil.interop.score_files import correct_file, read_labels, read_scores
+from transil.adaptation.score_files import correct_file
+from transil.scores.files import read_labels, read_scores
 from transil.testing import biased_scores
 
 KINDS = (".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors",
@@ -207,7 +208,7 @@ def test_damaged_and_crafted_arrow_files(
                 warnings.simplefilter("ignore")  # of numbers that are damaged
                 correct_file(source, target, bank, 3)
             target.unlink(missing_ok=True)
-    monkeypatch.setattr("transil.interop.zips.ANY_SIZE", 1 << 16)
+    monkeypatch.setattr("transil.scores.zips.ANY_SIZE", 1 << 16)
     zeros = pyarrow.table({f"{i}": np.zeros(200_000) for i in range(3)})
     feather.write_feather(zeros, str(tmp_path / "in.feather"), compression="zstd")
     parquet.write_table(zeros, tmp_path / "in.parquet")
@@ -268,7 +269,7 @@ def test_refusals_of_streams(
     ):
         piped(monkeypatch, text)
         refused(work, *words, says=says)
-    monkeypatch.setattr("transil.interop.tables.MOST_STREAMED", 100)
+    monkeypatch.setattr("transil.scores.tables.MOST_STREAMED", 100)
     piped(monkeypatch, csv_text(scores))
     refused(work, *words, says="standard input: more than")
 

@@ -16,8 +16,8 @@ from image_files import make_folder
 from report_results import made_up
 from support import run_here, unequal_store
 from transil import fit
+from transil._common.files import read_json, write_json
 from transil.cli import output
-from transil.files import read_json, write_json
 
 # A terminal's title, a colour, the direction of reading, a line of its own, markup, an emoji code.
 EVIL = "\x1b]0;pwned\x07 \x9b31m \u202e \u2028 \x7f [red] :smile: \\"

@@ -26,6 +26,7 @@ import torch
 from image_files import make_folder, picture
 from support import run_transil
 from transil import TransilError
+from transil._common.settings import read_overrides
 from transil.cli import main
 from transil.data import Images
 from transil.engine import (
@@ -42,7 +43,6 @@ from transil.engine.checkpoint import Checkpoint
 from transil.engine.setup import open_run_images
 from transil.engine.step import Step
 from transil.methods.lwf import Lwf
-from transil.settings import read_overrides
 
 DATA = "formula:strokes?classes=6&train=20&test=6&size=16"
 # Rates that depend on the losses before a stop, and a checkpoint after each epoch.

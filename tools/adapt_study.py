@@ -32,11 +32,11 @@ import numpy as np
 
 import transil
 from transil import ScoreStore, TransilError
+from transil._common.files import atomic_file, digest, read_json, sha256
+from transil._common.provenance import versions
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import BANK, DEFAULTS, RAW, Column, trial
-from transil.files import atomic_file, digest, read_json, sha256
 from transil.interop import dkt
-from transil.provenance import versions
 
 SEEDS = (0, 1, 2)
 TRAFFIC = (

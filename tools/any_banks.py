@@ -24,7 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
+from transil._common.files import read_json, write_json
+from transil._common.provenance import versions
 from transil.correction.any_fit import (
     CENTRES,
     PENALTY,
@@ -40,8 +42,6 @@ from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Pairs
 from transil.correction.shipped import ANY, find_bank
 from transil.errors import TransilError
-from transil.files import read_json, write_json
-from transil.provenance import versions
 
 Predict = Callable[[Evidence], Pairs]
 Predictor = Callable[[Sequence[str]], Predict]  # from some runs

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
 from transil import ScoreStore, TransilError
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
+from transil._common.files import atomic_file
+from transil._common.settings import merge, read_overrides
 from transil.correction import Newton
 from transil.correction.affine import correct_groups
 from transil.correction.objective import Objective, Problem
@@ -30,9 +32,7 @@ from transil.correction.registry import get_correction
 from transil.correction.scales import score_scale
 from transil.experiment.local import run_local
 from transil.experiment.schedules import Schedules, load_any, plan_references
-from transil.files import atomic_file
 from transil.methods.registry import METHODS
-from transil.settings import merge, read_overrides
 
 CORRECTIONS = ("bic", "adbic", "adbic-centred")
 

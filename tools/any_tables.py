@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import atomic_file, read_json
 from transil.errors import TransilError
-from transil.files import atomic_file, read_json
 
 Rows = Sequence[Mapping[str, Any]]
 METHODS = ("lwf", "lwf-t", "lwf-all", "lucir", "ft+", "siw", "ft")

@@ -20,7 +20,7 @@ from transil.engine.config import RunConfig
 from transil.experiment.recipe import TRAINING, Experiment
 
 PACKAGES = (
-    "transil", "transil.correction", "transil.adaptation",
+    "transil", "transil.correction", "transil.adaptation", "transil.evaluation", "transil.scores",
     "transil.data", "transil.engine", "transil.methods", "transil.nets", "transil.testing",
 )  # fmt: skip
 WIDTH = 100
@@ -57,9 +57,7 @@ def commands() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _commands(
-    command: Any, words: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     found = getattr(command, "commands", None)
     if found is None:
         yield words, command

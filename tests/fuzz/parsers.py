@@ -93,7 +93,7 @@ def read_store(raw: bytes) -> None:
 def read_tensors(raw: bytes) -> None:
     """A data file of a store, with a manifest that agrees with it."""
     from transil.schedule import Schedule
-    from transil.store_files import FileEntry, checked_scores, read_data
+    from transil.scores.data_files import FileEntry, checked_scores, read_data
 
     path = _file("tensors.safetensors", raw)
     checksum = hashlib.sha256(raw).hexdigest()
@@ -218,7 +218,7 @@ def read_shares(raw: bytes) -> None:
 
 
 def read_table(raw: bytes) -> None:
-    from transil.interop.tables import check_table, read_table
+    from transil.scores.tables import check_table, read_table
 
     path = _file("table.csv", raw)
     table = read_table(path)

@@ -18,6 +18,7 @@ import typer
 from typer import Option
 
 from transil import __version__
+from transil._common.unforeseen import unforeseen
 from transil.cli import (
     advise,
     banks,
@@ -38,7 +39,6 @@ from transil.cli.output import complain, drop_warnings, note, tell_warnings, war
 from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
 from transil.plugins import add_plugin
-from transil.unforeseen import unforeseen
 
 # How `app` and its groups show help.
 SHOWN: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}

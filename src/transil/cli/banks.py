@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
+from transil._common.files import check_replaceable
+from transil.adaptation.score_files import like_file
 from transil.cli.options import Groups, Keep, Key, read_names
 from transil.cli.output import (
     check_apart,
@@ -28,8 +30,6 @@ from transil.correction.shipped import ANY, find_bank, load_bank, shipped_any, s
 from transil.correction.strength import AS_FITTED
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.files import check_replaceable
-from transil.interop.score_files import like_file
 
 
 def list_command(

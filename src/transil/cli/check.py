@@ -23,7 +23,7 @@ from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
 from transil.correction.shipped import ANY, load_bank, shipped_any
 from transil.errors import TransilError
-from transil.interop.score_files import read_scores
+from transil.scores.files import read_scores
 
 
 def check_command(

@@ -7,7 +7,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from transil._common.progress import part
 from transil.adaptation.corrector import Corrector
+from transil.adaptation.score_files import correct_file
 from transil.cli.evaluate import describe
 from transil.cli.options import (
     Groups,
@@ -23,9 +25,7 @@ from transil.cli.options import (
 from transil.cli.output import check_apart, note, progress_bar, say
 from transil.correction.bank import Bank
 from transil.correction.scales import Newest
-from transil.interop.score_files import correct_file
-from transil.interop.tables import STREAM
-from transil.progress import part
+from transil.scores.tables import STREAM
 
 
 def correct(

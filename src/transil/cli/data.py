@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
+from transil._common.files import plain_name
 from transil.cli.output import print_facts, print_json, print_table, progress_bar, say
 from transil.errors import TransilError
-from transil.files import plain_name
 
 Spec = Annotated[str, Argument(help="A folder, a file, a name or 'formula:...'.")]
 Size = Annotated[int | None, Option(help="Scale to squares of this many pixels.")]

@@ -16,10 +16,10 @@ from transil.correction.scales import Newest, measured_scales
 from transil.correction.shipped import bank_for
 from transil.correction.strength import AS_FITTED
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
-from transil.evaluation import evaluate
-from transil.gains import Gain, gains
-from transil.metrics import Metrics, StateMetrics
-from transil.scores import ScoreStore
+from transil.evaluation.evaluate import evaluate
+from transil.evaluation.gains import Gain, gains
+from transil.evaluation.metrics import Metrics, StateMetrics
+from transil.scores.store import ScoreStore
 
 RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil._common.progress import Progress
 from transil.cli.output import (
     note,
     percent,
@@ -19,7 +20,6 @@ from transil.cli.output import (
     stderr,
 )
 from transil.errors import TransilError
-from transil.progress import Progress
 
 if TYPE_CHECKING:
     from transil.experiment.plan import Plan
@@ -85,6 +85,7 @@ def run_command(
       transil run any-schedule --data-dir path/to/sets -o results/ --plan
       transil run recipe.yaml -o /shared/results --executor ray --address auto
     """
+    from transil._common.settings import read_overrides
     from transil.data.sources.paper import ENVIRONMENT
     from transil.experiment.plan import make_plan
     from transil.experiment.results import UNFINISHED
@@ -92,7 +93,6 @@ def run_command(
     from transil.experiment.schedules import Schedules, load_any, plan_references
     from transil.report.page import check_folder, write_report
     from transil.report.reading import read_reading
-    from transil.settings import read_overrides
 
     if data_dir is not None:  # worker processes look for named sets there too
         os.environ[ENVIRONMENT] = str(data_dir.absolute())

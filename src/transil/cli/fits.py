@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from transil._common.files import check_replaceable
+from transil.adaptation.score_files import like_file
 from transil.cli.banks import note_turned, print_open, print_records
 from transil.cli.options import Groups, Keep, Key, Strength, read_names, strengthened
 from transil.cli.output import (
@@ -27,9 +29,7 @@ from transil.correction.rules import RULES
 from transil.correction.shipped import load_bank
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.files import check_replaceable
-from transil.interop.score_files import like_file
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 Output = Annotated[Path, Option("--output", "-o", help="The bank file to write (JSON).")]
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from transil._common.files import check_replaceable
 from transil.adaptation.ledger import FORMAT, VERSION, Ledger
+from transil.adaptation.score_files import read_state
 from transil.cli.options import Keep, Key, Order, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say, warnings_last
 from transil.correction.columns import read_order, reordered
 from transil.errors import TransilError
-from transil.files import check_replaceable
-from transil.interop.score_files import read_state
 
 MOST_CLASSES = 6  # whose shares are shown in a line
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from typer import Option
 
+from transil._common.files import read_json
 from transil.adaptation.corrector import Corrector
 from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.output import read_schedule
 from transil.correction.bank import Bank
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
-from transil.files import read_json
 
 AnyMethod = Annotated[
     bool, Option("--any-method", help="Use a bank of another method all the same.")

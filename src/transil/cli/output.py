@@ -22,9 +22,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
+from transil._common.files import read_json
+from transil._common.progress import Progress as Bar
 from transil.errors import TransilError
-from transil.files import read_json
-from transil.progress import Progress as Bar
 from transil.schedule import Schedule
 
 # Names from files are text: neither markup nor emoji codes.

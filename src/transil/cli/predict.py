@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from transil._common.files import atomic_file, check_output
 from transil.adaptation.corrector import Corrector
 from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
 from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
 from transil.correction.shipped import bank_for
 from transil.errors import TransilError
-from transil.files import atomic_file, check_output
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     import torch

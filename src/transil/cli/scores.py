@@ -8,14 +8,14 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from transil.arrays import probabilities
+from transil._common.arrays import probabilities
+from transil._common.files import check_regular, check_replaceable
+from transil._common.registry import nearest
 from transil.cli.options import Keep, Key, read_names, read_order_option
 from transil.cli.output import print_table, read_schedule, say
 from transil.errors import TransilError
-from transil.files import check_regular, check_replaceable
-from transil.head import Head
-from transil.registry import nearest
-from transil.scores import FORMAT, MANIFEST, VERSION
+from transil.scores.head import Head
+from transil.scores.store import FORMAT, MANIFEST, VERSION
 
 LAYOUTS = ("dkt", "numpy")
 
@@ -76,7 +76,8 @@ def import_scores(
       transil import-scores tables/ --labels label --keep id -o runs/mine
       transil import-scores heads/ --schedule order.json --width 100 --order labels -o runs/mine
     """
-    from transil.interop import dkt, score_folders
+    from transil.interop import dkt
+    from transil.scores import folders as score_folders
 
     if not source.is_dir():
         check_regular(source)

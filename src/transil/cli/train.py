@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil._common.progress import Progress
 from transil.cli.evaluate import told_absent
 from transil.cli.output import (
     note,
@@ -20,8 +21,7 @@ from transil.cli.output import (
     stderr,
 )
 from transil.errors import TransilError
-from transil.progress import Progress
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     from transil.engine.run_folder import RunFolder
@@ -81,12 +81,12 @@ def train_command(
       transil train --data february/ --after runs/january -o runs/february
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
+    from transil._common.settings import read_overrides
     from transil.engine import past, workers
     from transil.engine.recipes import resolve
     from transil.engine.run_folder import RunFolder
     from transil.engine.setup import open_run_images
     from transil.engine.training import train
-    from transil.settings import read_overrides
 
     given: dict[str, Any] = {"path": data, "role": role, "size": size}
     options: dict[str, Any] = {"data": {k: v for k, v in given.items() if v is not None}}
@@ -164,7 +164,7 @@ class StateLines:
 def _report(run: RunFolder, as_json: bool) -> None:
     """Accuracies of all stores of a finished run."""
     from transil.engine.run_folder import TIMES, measured
-    from transil.evaluation import evaluate
+    from transil.evaluation.evaluate import evaluate
 
     folders = (path for path in sorted((run.path / "scores").iterdir()) if path.is_dir())
     found = {path.name: path for path in folders}

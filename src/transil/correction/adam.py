@@ -14,11 +14,11 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from transil._common.progress import Progress, no_progress
 from transil.correction.objective import Objective, Problem
 from transil.correction.parameters import Parameters
 from transil.correction.solvers import Fit, FitRecord, Solver
 from transil.errors import TransilError
-from transil.progress import Progress, no_progress
 
 # The epoch whose pairs are kept: the best by running accuracy on the fitting data, or the last.
 Keep = Literal["top5", "top1", "last"]

@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from transil.arrays import check_raw, check_scores, to_numpy
+from transil._common.arrays import check_raw, check_scores, to_numpy
+from transil._common.files import digest
+from transil._common.progress import Progress, no_progress, part
+from transil._common.provenance import versions
 from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank
 from transil.correction.evidence import Evidence
@@ -22,12 +25,9 @@ from transil.correction.registry import get_correction, get_solver
 from transil.correction.scales import score_scale
 from transil.correction.solvers import Fit, Solver
 from transil.errors import TransilError
-from transil.files import digest
-from transil.progress import Progress, no_progress, part
-from transil.provenance import versions
 from transil.schedule import Schedule, ScheduleLike
-from transil.scores import ScoreStore, as_store
-from transil.store_files import StateScores, checked_scores
+from transil.scores.data_files import StateScores, checked_scores
+from transil.scores.store import ScoreStore, as_store
 
 # Squares of larger scores leave the range in which fits are exact.
 LARGEST = 1e12

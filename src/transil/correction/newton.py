@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
+from transil._common.progress import Progress, no_progress
 from transil.correction.objective import Expansion, Objective, Penalty, Problem
 from transil.correction.parameters import Parameters
 from transil.correction.solvers import Fit, FitRecord, Solver
 from transil.errors import ConvergenceWarning, TransilError
-from transil.progress import Progress, no_progress
 
 # Armijo's condition: a step must bring this share of the decrease its slope promises.
 SUFFICIENT = 1e-4

@@ -14,10 +14,10 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from transil._common.progress import Progress, no_progress
 from transil.correction.objective import Penalty, Problem
 from transil.correction.parameters import Parameters
 from transil.errors import TransilError
-from transil.progress import Progress, no_progress
 
 
 @dataclass(frozen=True)

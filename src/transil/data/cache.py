@@ -23,6 +23,17 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import (
+    digest,
+    locked,
+    plain_name,
+    private_folder,
+    sha256,
+    told,
+    umask,
+    write_json,
+)
+from transil._common.progress import Progress, no_progress
 from transil.data.decode import Rule, UnreadableImage, decode, quietly
 from transil.data.entries import (
     FORMAT,
@@ -37,17 +48,6 @@ from transil.data.entries import (
 from transil.data.images import Images
 from transil.data.source import Item, Pixels, Source, as_text
 from transil.errors import DataWarning, TransilError
-from transil.files import (
-    digest,
-    locked,
-    plain_name,
-    private_folder,
-    sha256,
-    told,
-    umask,
-    write_json,
-)
-from transil.progress import Progress, no_progress
 from transil.schedule import IntArray
 
 ENVIRONMENT = "TRANSIL_CACHE"

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from transil._common.files import read_json, read_text
+from transil._common.registry import nearest
 from transil.errors import TransilError
-from transil.files import read_json, read_text
-from transil.registry import nearest
 
 # How many names of a data set a message gives where none is near.
 SHOWN = 5

@@ -16,10 +16,10 @@ from typing import IO, Any, Literal, get_args
 
 import numpy as np
 
+from transil._common.files import open_regular
+from transil._common.registry import nearest
 from transil.data.source import Item, Pixels
 from transil.errors import TransilError, missing, reason
-from transil.files import open_regular
-from transil.registry import nearest
 
 # What is decoded, by Pillow's names, the usual ones first; TGA has no mark of its own, so it is last.
 FORMATS = (

@@ -14,13 +14,13 @@ from typing import Annotated
 
 import numpy as np
 
+from transil._common.files import digest, locked, read_json, sha256, told
+from transil._common.typed import Between, read_file
 from transil.data.images import Images, ImageSplit
 from transil.data.source import Pixels
 from transil.errors import DataWarning, TransilError
-from transil.files import digest, locked, read_json, sha256, told
-from transil.interop.array_files import load_array
 from transil.schedule import IntArray
-from transil.typed import Between, read_file
+from transil.scores.array_files import load_array
 
 FORMAT, VERSION = "transil-images", 1
 META = "meta.json"

@@ -8,6 +8,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from transil._common.files import told
+from transil._common.progress import Progress, no_progress
+from transil._common.registry import nearest
 from transil.data.cache import cached_images, open_converted
 from transil.data.class_lists import read_names
 from transil.data.decode import check_rule, check_size
@@ -27,9 +30,6 @@ from transil.data.sources.places365 import is_places365, open_places365
 from transil.data.sources.subset import ClassSubset
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
-from transil.files import told
-from transil.progress import Progress, no_progress
-from transil.registry import nearest
 
 
 def open_images(

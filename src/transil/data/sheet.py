@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import atomic_file, check_output, open_regular
 from transil.data.images import Images
 from transil.errors import TransilError, missing
-from transil.files import atomic_file, check_output, open_regular
 
 MOST = 12  # classes, and images of each
 TILE, GAP = 48, 2

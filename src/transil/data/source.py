@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from transil._common.files import sha256
 from transil.errors import TransilError
-from transil.files import sha256
 from transil.schedule import IntArray
 
 Pixels: TypeAlias = NDArray[np.uint8]

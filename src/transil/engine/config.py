@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from transil._common.settings import plain
+from transil._common.typed import build
 from transil.data.statistics import Statistics
 from transil.errors import DataWarning, TransilError
-from transil.settings import plain
-from transil.typed import build
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,7 @@ from typing import Annotated, Any
 
 import torch
 
-from transil.data.statistics import Statistics
-from transil.engine.checkpoint import Checkpoint
-from transil.engine.config import MOST_PIXELS, RunConfig
-from transil.errors import TransilError
-from transil.files import (
+from transil._common.files import (
     TEMPORARY,
     atomic_file,
     locked,
@@ -38,11 +34,15 @@ from transil.files import (
     told,
     write_json,
 )
-from transil.provenance import versions
+from transil._common.provenance import versions
+from transil._common.settings import flatten, plain
+from transil._common.typed import Between, read_file
+from transil.data.statistics import Statistics
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.config import MOST_PIXELS, RunConfig
+from transil.errors import TransilError
 from transil.schedule import MOST_CLASSES, Schedule
-from transil.scores import ScoreStore
-from transil.settings import flatten, plain
-from transil.typed import Between, read_file
+from transil.scores.store import ScoreStore
 
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"

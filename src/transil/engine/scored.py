@@ -9,7 +9,7 @@ from transil.engine.run_folder import RunFolder
 from transil.errors import DataWarning
 from transil.methods.base import Method
 from transil.methods.registry import family_of
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 
 def states_to_score(run: RunFolder, method: Method, *, warn: bool = False) -> list[int]:

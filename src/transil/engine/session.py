@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
+from transil._common.progress import Progress
 from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.learner import Learner
 from transil.engine.run_folder import TIMES, RunFolder
 from transil.errors import TransilError
 from transil.interop.loggers import Loggers
-from transil.progress import Progress
 
 # Seconds between two words on an epoch under way.
 SHOW = 0.2

@@ -10,19 +10,19 @@ from typing import Any
 
 import torch
 
+from transil._common.files import sha256
+from transil._common.progress import Progress, no_progress
 from transil.data.images import Images
 from transil.data.opening import open_images
 from transil.data.stream import ClassStream
 from transil.engine.config import DataConfig, NetConfig, RunConfig
 from transil.engine.transforms import eval_transform, train_transform
 from transil.errors import DataWarning, TransilError
-from transil.files import sha256
 from transil.interop.loggers import check_loggers
 from transil.methods.base import Method
 from transil.nets.bodies import BODIES
 from transil.nets.net import build_net
 from transil.nets.outside import check_outside, check_weights, is_outside, wanted_by
-from transil.progress import Progress, no_progress
 
 
 def find_device(name: str, what: str = "engine.device") -> torch.device:

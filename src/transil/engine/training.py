@@ -16,7 +16,9 @@ from functools import partial
 
 import torch
 
-from transil.arrays import probabilities
+from transil._common.arrays import probabilities
+from transil._common.progress import Progress, no_progress
+from transil._common.settings import flatten
 from transil.data.images import Images
 from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
@@ -33,8 +35,6 @@ from transil.engine.workers import Workers
 from transil.errors import DataWarning, TransilError
 from transil.interop.loggers import Begun, Loggers
 from transil.methods.registry import get_method
-from transil.progress import Progress, no_progress
-from transil.settings import flatten
 
 
 def train(

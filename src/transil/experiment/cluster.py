@@ -20,13 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from transil._common.progress import Progress
+from transil._common.unforeseen import unforeseen
 from transil.engine.run_folder import LOG, RunFolder
 from transil.errors import TransilError, missing, reason
 from transil.experiment.local import TRIES, Book
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import Failure
-from transil.progress import Progress
-from transil.unforeseen import unforeseen
 
 # Seconds between two looks at the run folders.
 LOOK = 1.0

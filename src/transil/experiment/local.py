@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from transil._common.progress import Progress, no_progress
+from transil._common.unforeseen import unforeseen
 from transil.engine.lanes import Run, drive
 from transil.engine.run_folder import RunFolder
 from transil.engine.training import training
@@ -26,8 +28,6 @@ from transil.errors import TransilError
 from transil.experiment.children import die_with, spared
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
-from transil.progress import Progress, no_progress
-from transil.unforeseen import unforeseen
 
 # How often a run is tried whose process died.
 TRIES = 3

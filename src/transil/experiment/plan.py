@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 
+from transil._common.files import digest, plain_name
+from transil._common.progress import Progress, no_progress
+from transil._common.settings import merge
 from transil.data.images import Images
 from transil.data.opening import open_images, split_spec
 from transil.data.sources.paper import data_dir
@@ -23,10 +26,7 @@ from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import DataWarning, TransilError
 from transil.experiment.overlap import allowed_references, same_names, shared_classes
 from transil.experiment.recipe import Experiment, training_recipe
-from transil.files import digest, plain_name
 from transil.methods.registry import METHODS, get_method
-from transil.progress import Progress, no_progress
-from transil.settings import merge
 
 # Training images per second to reckon with before any run has been timed (docs/performance.md).
 GUESSES = {

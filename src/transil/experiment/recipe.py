@@ -7,6 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transil._common.registry import nearest
+from transil._common.settings import merge, plain
+from transil._common.typed import build, short
+from transil._common.yaml_files import names_in, read_named, read_yaml
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import Assumed
 from transil.correction.registry import CORRECTIONS, SOLVERS
@@ -17,10 +21,6 @@ from transil.experiment.fits import read_candidate
 from transil.experiment.results import check_size
 from transil.experiment.ways import ways
 from transil.methods.registry import METHODS
-from transil.registry import nearest
-from transil.settings import merge, plain
-from transil.typed import build, short
-from transil.yaml_files import names_in, read_named, read_yaml
 
 PACKAGE = "transil.experiment.recipes"
 TRAFFIC = ("traffic", "traffic_seeds", "priors")

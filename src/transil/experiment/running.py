@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from transil._common.files import locked, told
+from transil._common.progress import Progress, no_progress
 from transil.errors import TransilError
 from transil.experiment.local import run_local
 from transil.experiment.plan import Plan
 from transil.experiment.results import Failure, Results
 from transil.experiment.studies import study
-from transil.files import locked, told
-from transil.progress import Progress, no_progress
 
 # execute(a plan, progress): what failed
 Execute = Callable[[Plan, Progress], list[Failure]]

@@ -11,6 +11,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from transil._common.files import plain_name
+from transil._common.progress import Progress, no_progress
+from transil._common.settings import plain
+from transil._common.typed import build
 from transil.correction.fitting import fit_any_schedule
 from transil.correction.open_bank import MOST_STATES
 from transil.correction.shipped import ANY
@@ -21,11 +25,7 @@ from transil.experiment.plan import Plan, Task, configured, open_sets, trainer
 from transil.experiment.recipe import Experiment, check, experiment_of, read_experiment
 from transil.experiment.results import Failure
 from transil.experiment.running import Execute, alone_in
-from transil.files import plain_name
-from transil.progress import Progress, no_progress
 from transil.schedule import Schedule
-from transil.settings import plain
-from transil.typed import build
 
 TURNS = 2  # by so many sets each schedule is learned: forms and errors are told on images left out
 # What the schedules say, or the sets.

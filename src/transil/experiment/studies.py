@@ -11,17 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.arrays import FloatArray
+from transil._common.files import digest, read_json
+from transil._common.progress import Progress, no_progress
 from transil.adaptation.controls import align, shift
-from transil.arrays import FloatArray
 from transil.correction.affine import correct_groups
 from transil.correction.bank import Bank
 from transil.correction.transfers import transfer
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
-from transil.evaluation import evaluate
+from transil.evaluation.bootstrap import Bootstrap
+from transil.evaluation.evaluate import evaluate
+from transil.evaluation.hits import Correct, Hits, applied, are_nested, average, hits_of
+from transil.evaluation.metrics import Metrics, state_metrics
 from transil.experiment.adapting import study_traffic
-from transil.experiment.bootstrap import Bootstrap
 from transil.experiment.choosing import study_choices
 from transil.experiment.fits import Fits, joined
 from transil.experiment.plan import Plan, Task
@@ -38,13 +42,9 @@ from transil.experiment.results import (
     Single,
 )
 from transil.experiment.run_facts import run_facts
-from transil.files import digest, read_json
-from transil.hits import Correct, Hits, applied, are_nested, average, hits_of
 from transil.methods.base import Method
 from transil.methods.registry import METHODS
-from transil.metrics import Metrics, state_metrics
-from transil.progress import Progress, no_progress
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +418,7 @@ def _bootstrap(images: int, resamples: int) -> Bootstrap:
 
 def facts(plan: Plan) -> dict[str, Any]:
     """How the results were made."""
-    from transil.provenance import versions
+    from transil._common.provenance import versions
 
     sets = {
         name: {

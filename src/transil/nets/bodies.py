@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from transil.registry import Registry
+from transil._common.registry import Registry
 
 
 class Body(nn.Module):

@@ -75,14 +75,6 @@ class CosineHead(Head):
         return self.eta * cosines
 
 
-class Normalise(nn.Module):
-    """Features (..., d) at length 1: what a cosine head does before its rows, as a layer of its own."""
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """(..., d)."""
-        return nn.functional.normalize(features, dim=-1)
-
-
 HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead}
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transil._common.files import check_output
 from transil.errors import TransilError
-from transil.files import check_output
 from transil.report import reading
 from transil.report.drawing import svg_file
 from transil.report.parts import Parts, parts_of

@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from transil._common.registry import nearest
 from transil.data.formula.family import Family
 from transil.data.formula.fractal import Fractal
 from transil.data.formula.hashing import Doubles, Draws, key_of, keys_of
@@ -25,7 +26,6 @@ from transil.data.formula.radial import Radial
 from transil.data.formula.strokes import Strokes
 from transil.data.source import Pixels
 from transil.errors import TransilError
-from transil.registry import nearest
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (Fractal(), Radial(), Noise(), Strokes())}
 

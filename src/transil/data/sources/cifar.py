@@ -14,10 +14,10 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from transil._common.files import MOST_BYTES, digest, open_regular, read_bytes
 from transil.data.source import MOST_CLASSES, Pixels, Source, file_stamp
 from transil.data.sources.plain_pickle import Array, PlainPickleError, load_plain
 from transil.errors import TransilError, reason
-from transil.files import MOST_BYTES, digest, open_regular, read_bytes
 from transil.schedule import IntArray
 
 SIZE = 32

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from transil._common.files import digest
 from transil.data.images import Images
 from transil.data.source import Source
-from transil.files import digest
 
 
 class DecodedSource(Source):

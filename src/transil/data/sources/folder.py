@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from transil._common.files import digest
 from transil.data.source import FileSource
 from transil.errors import DataWarning, TransilError
-from transil.files import digest
 from transil.schedule import IntArray
 
 # What folders of splits are called, in upper or lower case.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from transil._common.files import digest
 from transil.data.source import Pixels, Source, file_stamp, hashed_whole, names_for
 from transil.errors import TransilError
-from transil.files import digest
-from transil.interop.array_files import load_archive
 from transil.schedule import IntArray
+from transil.scores.array_files import load_archive
 
 
 class NpzSource(Source):

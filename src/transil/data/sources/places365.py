@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from transil._common.files import digest
 from transil.data.source import FileSource, Source, file_stamp
 from transil.data.sources.folder import FolderSource
 from transil.data.sources.lists import read_list
 from transil.errors import TransilError
-from transil.files import digest
 
 CATEGORIES = "categories_places365.txt"
 LISTS = {"train": "places365_train_standard.txt", "test": "places365_val.txt"}

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import digest
+from transil._common.registry import nearest
 from transil.data.decode import known_formats_only
 from transil.data.source import Block, Source, blocks_of, names_for
 from transil.errors import TransilError, reason
-from transil.files import digest
-from transil.registry import nearest
 from transil.schedule import IntArray
 
 # What sets call their splits. ImageNet and Places365 keep their test labels secret; the other names

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from transil._common.files import check_replaceable
 from transil.errors import TransilError
-from transil.files import check_replaceable
 
 CONFIG = "config.json"
 

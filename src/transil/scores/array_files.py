@@ -14,12 +14,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import check_plain, is_torch, to_numpy
+from transil._common.arrays import check_plain, is_torch, to_numpy
+from transil._common.files import atomic_file, check_regular, open_regular, told
+from transil._common.registry import nearest
 from transil.errors import TransilError, reason
-from transil.files import atomic_file, check_regular, open_regular, told
-from transil.interop.zips import check_growth, check_unpacked
-from transil.registry import nearest
-from transil.store_files import DTYPES
+from transil.scores.data_files import DTYPES
+from transil.scores.zips import check_growth, check_unpacked
 
 if TYPE_CHECKING:
     import torch

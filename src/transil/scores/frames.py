@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, cast
 
 import numpy as np
 
-from transil.arrays import FloatArray
+from transil._common.arrays import FloatArray
 from transil.errors import TransilError, reason
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import FloatArray, array_or_tensor, probabilities, to_numpy
+from transil._common.arrays import FloatArray, array_or_tensor, probabilities, to_numpy
 from transil.errors import TransilError
-from transil.frames import array_of
-from transil.head import Head, HeadOrder
 from transil.schedule import Schedule, ScheduleLike
-from transil.scores import MANIFEST, ScoreStore, check_split
-from transil.store_files import DTYPES, DataFile, check_dtype, checked_scores
+from transil.scores.data_files import DTYPES, DataFile, check_dtype, checked_scores
+from transil.scores.frames import array_of
+from transil.scores.head import Head, HeadOrder
+from transil.scores.store import MANIFEST, ScoreStore, check_split
 
 BLOCK = 1 << 20  # bytes of scores that are checked and written together
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from transil._version import __version__
 
-ROOT = Path(__file__).resolve().parents[2]  # of a checkout
+ROOT = Path(__file__).resolve().parents[3]  # of a checkout
 ENVIRONMENT = "TRANSIL_COMMIT"  # names the commit of a copy that has no .git
 
 

@@ -16,9 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from transil.arrays import array_or_tensor
-from transil.errors import DataWarning, TransilError
-from transil.files import (
+from transil._common.arrays import array_or_tensor
+from transil._common.files import (
     check_replaceable,
     digest,
     locked,
@@ -26,10 +25,10 @@ from transil.files import (
     told,
     write_json,
 )
-from transil.frames import array_of
-from transil.head import Head, HeadOrder
+from transil._common.typed import read_file
+from transil.errors import DataWarning, TransilError
 from transil.schedule import Schedule, ScheduleLike
-from transil.store_files import (
+from transil.scores.data_files import (
     DataFile,
     FileEntry,
     Manifest,
@@ -40,7 +39,8 @@ from transil.store_files import (
     read_data,
     write_data,
 )
-from transil.typed import read_file
+from transil.scores.frames import array_of
+from transil.scores.head import Head, HeadOrder
 
 MANIFEST = "store.json"
 FORMAT, VERSION = "transil-scores", 1

@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+from transil._common.files import read_bytes
+from transil._common.registry import nearest
+from transil._common.typed import DEEP, short
 from transil.errors import TransilError, missing, reason
-from transil.files import read_bytes
-from transil.registry import nearest
-from transil.typed import DEEP, short
 
 MOST_BYTES, MOST_VALUES, MOST_DIGITS = 1 << 20, 100_000, 1000
 KIND = "tag:yaml.org,2002:"

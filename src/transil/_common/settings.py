@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from transil._common.typed import DEEP, short
+from transil._common.yaml_files import read_yaml
 from transil.errors import TransilError
-from transil.typed import DEEP, short
-from transil.yaml_files import read_yaml
 
 
 def set_dotted(data: dict[str, Any], key: str, value: Any) -> None:

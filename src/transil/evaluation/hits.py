@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import FloatArray
+from transil._common.arrays import FloatArray
 from transil.correction.bank import Bank
 from transil.schedule import IntArray
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 Hits: TypeAlias = NDArray[np.bool_]
 

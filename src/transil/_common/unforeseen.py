@@ -9,9 +9,9 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 
+from transil._common.files import private_folder
+from transil._common.provenance import versions
 from transil.errors import TransilError, reason
-from transil.files import private_folder
-from transil.provenance import versions
 
 
 def unforeseen(error: BaseException, words: Sequence[str] = ()) -> str:

@@ -10,8 +10,8 @@ from transil.correction.checks import HARDLY
 from transil.correction.scales import FEWEST_ROWS, measured_scales, tell_once
 from transil.correction.shipped import bank_for
 from transil.errors import CorrectionWarning, TransilError
-from transil.metrics import Metrics, StateMetrics, state_metrics
-from transil.scores import ScoreStore, as_store
+from transil.evaluation.metrics import Metrics, StateMetrics, state_metrics
+from transil.scores.store import ScoreStore, as_store
 
 
 def evaluate(

@@ -15,11 +15,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import FloatArray, check_finite
+from transil._common.arrays import FloatArray, check_finite
+from transil._common.files import atomic_file, check_regular, open_regular, told
+from transil._common.registry import nearest
 from transil.errors import TransilError, missing, reason
-from transil.files import atomic_file, check_regular, open_regular, told
-from transil.interop.zips import check_growth, unpacked_size
-from transil.registry import nearest
+from transil.scores.zips import check_growth, unpacked_size
 
 TEXTS = (".csv", ".tsv")
 IPC = (".arrow", ".feather")

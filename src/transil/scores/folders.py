@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import is_torch
+from transil._common.arrays import is_torch
 from transil.errors import TransilError
-from transil.head import Head
-from transil.interop.array_files import ARRAYS, as_array, load_arrays, load_named
-from transil.interop.score_files import is_table, read_labels, read_scores
-from transil.interop.tables import TABLES
 from transil.schedule import Schedule, read_whole
-from transil.scores import ScoreStore
+from transil.scores.array_files import ARRAYS, as_array, load_arrays, load_named
+from transil.scores.files import is_table, read_labels, read_scores
+from transil.scores.head import Head
+from transil.scores.store import ScoreStore
+from transil.scores.tables import TABLES
 
 ARRAY = re.compile(r"(scores|labels)_([A-Za-z0-9_]+)_([0-9]+)")
 SEVERAL = tuple(ending for ending in ARRAYS if ending != ".npy")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from transil.hits import Hits
+from transil.evaluation.hits import Hits
 
 
 class Bootstrap:

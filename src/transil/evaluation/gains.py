@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.correction.bank import Bank
 from transil.correction.scales import measured_scales, tell_once
 from transil.correction.shipped import bank_for
 from transil.errors import TransilError
-from transil.hits import Correct, Hits, applied, are_nested, hits_of
+from transil.evaluation.hits import Correct, Hits, applied, are_nested, hits_of
 from transil.schedule import Schedule
-from transil.scores import ScoreStore, as_store
+from transil.scores.store import ScoreStore, as_store
 
 AnyBank: TypeAlias = Bank | str | os.PathLike[str]
 

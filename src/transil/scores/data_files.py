@@ -16,12 +16,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import FloatArray, check_finite, check_scores, to_numpy
+from transil._common.arrays import FloatArray, check_finite, check_scores, to_numpy
+from transil._common.files import Draft, sha256, told
+from transil._common.typed import Between
 from transil.errors import TransilError, reason
-from transil.files import Draft, sha256, told
-from transil.frames import array_of
 from transil.schedule import IntArray, Schedule, read_state
-from transil.typed import Between
+from transil.scores.frames import array_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

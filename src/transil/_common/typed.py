@@ -28,9 +28,9 @@ from typing import (
     get_type_hints,
 )
 
+from transil._common.files import digest, read_json
+from transil._common.registry import nearest
 from transil.errors import TransilError
-from transil.files import digest, read_json
-from transil.registry import nearest
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]

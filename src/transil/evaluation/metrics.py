@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import Float64Array, FloatArray
+from transil._common.arrays import Float64Array, FloatArray
 from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
 
