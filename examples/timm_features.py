@@ -8,7 +8,6 @@ from formulas; the training loop is plain PyTorch and keeps no old image.
 
 import argparse
 import copy
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +35,11 @@ class Features(nn.Sequential):
 
 
 def features(body):
-    if importlib.util.find_spec("timm") is None:
+    try:
+        import timm
+    except ImportError:
         print("timm is not installed: a small network stands in")
         return Features()
-    import timm
-
     return timm.create_model(body, pretrained=False, num_classes=0)  # with True it fetches weights
 
 
@@ -67,7 +66,7 @@ class Model(nn.Module):
 
 
 def learn(model, images, labels, old, epochs):
-    """Learning without forgetting: cross-entropy over the new classes, and distillation."""
+    """Learning without forgetting: cross-entropy over all classes seen, and distillation."""
     teacher = copy.deepcopy(model).eval()
     model.grow(int(labels.max()) + 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02 if old else 0.1, momentum=0.9)
@@ -79,7 +78,7 @@ def learn(model, images, labels, old, epochs):
             if old:
                 with torch.no_grad():
                     wanted = (teacher(images[rows]) / 2).softmax(1)
-                loss = loss + 6 * nn.functional.cross_entropy(scores[:, :old] / 2, wanted)
+                loss += 6 * nn.functional.cross_entropy(scores[:, :old] / 2, wanted)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

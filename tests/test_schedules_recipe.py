@@ -114,6 +114,9 @@ def test_the_recipe_of_the_package_gives_each_schedule_to_two_sets(tmp_path: Pat
         sets.setdefault(task.name.split("--")[1], set()).add(task.dataset)
     assert {len(of) for of in sets.values()} == {2}
     # As the committed references were made.
+    alone = load_any("any-schedule", {**small, "methods": ["siw"], "references": ["tiny-b"]})
+    assert isinstance(alone, Schedules)
+    assert [t.method for t in plan_references(alone, tmp_path / "runs").tasks] == ["ft"] * 14
     config = next(t.config for t in tasks if t.name == "tiny-b--shrink--lwf")
     assert config.data.order == "seed:1"
     assert (config.train.epochs, config.train.lr, config.train.warmup) == (20, 1.0, 0)
@@ -138,6 +141,11 @@ def test_the_recipe_of_the_package_gives_each_schedule_to_two_sets(tmp_path: Pat
         ("val_per_class", "val_per_clas", "line 8: unknown key 'data.val_per_clas'; did you mean"),
         ("{val_per_class: 2}", "{sizes: [4, 4]}", "line 8: data: 'sizes' is not one for all"),
         ("radial?", "radiol?", "image family 'radiol' is unknown; did you mean 'radial'?"),
+        (
+            "kind: tiny",
+            "per_method: {lvf: {}}",
+            "line 7: per_method: 'lvf' is unknown; there are",
+        ),
         ("{epochs: 1", "{epoch: 1", "unknown key 'train.epoch'; did you mean 'train.epochs'?"),
     ],
 )

@@ -25,6 +25,7 @@ from transil.experiment.plan import Plan, Task, configured, open_sets, trainer
 from transil.experiment.recipe import Experiment, check, experiment_of, read_experiment
 from transil.experiment.results import Failure
 from transil.experiment.running import Execute, alone_in
+from transil.methods.registry import METHODS
 from transil.schedule import Schedule
 
 TURNS = 2  # by so many sets each schedule is learned: forms and errors are told on images left out
@@ -60,10 +61,13 @@ class Schedules:
 
     def trainings(self) -> Experiment:
         """What it has in common with other experiments: how models are trained, and on what."""
-        names = {f.name for f in fields(self)} - {"schedules", "data", "sets"}
+        names = {f.name for f in fields(self)} - {"schedules", "data", "sets", "per_method"}
         sets = {name: {**self.data, **self.sets.get(name, {})} for name in self.references}
         own = {name: getattr(self, name) for name in names}
-        return Experiment(**own, sets=sets, targets=(), states=())
+        # Fewer methods may be asked for than a recipe has settings for.
+        unused = set(METHODS.names()) - {trainer(m) for m in self.methods if m in METHODS.names()}
+        per_method = {name: of for name, of in self.per_method.items() if name not in unused}
+        return Experiment(**own, sets=sets, per_method=per_method, targets=(), states=())
 
 
 def load_any(name: str, overrides: Mapping[str, Any] | None = None) -> Experiment | Schedules:
