@@ -5,7 +5,6 @@ mlflow models serve -m service
 """
 
 import sys
-from typing import Any
 
 import mlflow.pyfunc
 
@@ -13,10 +12,10 @@ import transil
 
 
 class Corrected(mlflow.pyfunc.PythonModel):
-    def load_context(self, context: Any) -> None:
+    def load_context(self, context):
         self.corrector = transil.Corrector.load(context.artifacts["corrector"])
 
-    def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
+    def predict(self, context, model_input, params=None):
         return self.corrector.transform(model_input.astype("float32"))
 
 

@@ -56,7 +56,7 @@ def test_without_training_the_same_bytes_come_again(done: Path) -> None:
 
 def test_the_report_has_a_table_and_a_figure(done: Path) -> None:
     table = (done / "results" / "tables" / "traffic.md").read_text()
-    assert "| LwF, c, S = 2, 10:1 |" in table
+    assert "| LwF, strokes, S = 2, 10:1 |" in table
     for head in ("controls, align", "bank and prior, none, ledger", "bound, oracle"):
         assert head in table
     svg = (done / "results" / "figures" / "traffic.svg").read_text()
