@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 # One thread per process: two processes that both use all cores slow each other down many times.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test fuzz lint format docs bench gpu clean
+.PHONY: demo test fuzz lint format docs bench gpu avalanche clean
 
 demo: $(VENV)/.ready
 	$(BIN)/transil demo -o demo
@@ -16,6 +16,11 @@ test: $(VENV)/.ready
 # Thousands of hostile inputs for every command, and a table of what became of them (see SECURITY.md).
 fuzz: $(VENV)/.ready
 	TRANSIL_FUZZ=all $(THREADS) $(BIN)/python -m pytest -n 3 --dist worksteal tests/fuzz
+
+# The plugin on Avalanche itself, in an environment of its own: it brings torchvision and much else.
+AVALANCHE := .venv-avalanche
+avalanche: $(AVALANCHE)/.ready
+	$(THREADS) $(AVALANCHE)/bin/python -m pytest tests/test_avalanche.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -67,5 +72,12 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
 	touch $@
 
+$(AVALANCHE)/.ready: pyproject.toml constraints.txt
+	test -x $(AVALANCHE)/bin/python || $(PYTHON) -m venv $(AVALANCHE)
+	$(INSTALL:$(BIN)%=$(AVALANCHE)/bin%) --upgrade pip
+	$(INSTALL:$(BIN)%=$(AVALANCHE)/bin%) torch
+	$(INSTALL:$(BIN)%=$(AVALANCHE)/bin%) pytest hypothesis --editable '.[cli,train,avalanche]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(AVALANCHE) demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
