@@ -21,6 +21,7 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
@@ -42,18 +43,16 @@ bench: $(VENV)/.ready
 	$(THREADS) $(BIN)/python benchmarks/kill.py
 	$(THREADS) $(BIN)/python benchmarks/studies.py
 
-# What only a GPU can show: its tests, speeds, and whether recipes learn the same with our own kernels.
+# What only a GPU can show: its tests, speeds, and whether recipes learn what they should.
 # GPU_PYTHON has torch for the GPU; DATA is CIFAR-100.
 GPU_PYTHON ?= $(BIN)/python
 DATA ?= cifar100
 
 gpu:
-	PYTHONPATH=src $(GPU_PYTHON) -m pytest tests/test_engine_gpu.py tests/test_kernels_gpu.py
-	PYTHONPATH=src $(GPU_PYTHON) benchmarks/learn.py $(DATA) --fuse both
-	PYTHONPATH=src $(GPU_PYTHON) benchmarks/kernels.py
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest tests/test_engine_gpu.py
+	PYTHONPATH=src $(GPU_PYTHON) benchmarks/learn.py $(DATA)
 	PYTHONPATH=src $(GPU_PYTHON) benchmarks/train.py --seconds 3
 	PYTHONPATH=src $(GPU_PYTHON) benchmarks/runs.py
-	PYTHONPATH=src $(GPU_PYTHON) benchmarks/runs.py --fuse
 
 # The constraints pin every version, torch first: left alone, pip may bring another torch with
 # gigabytes of CUDA packages; before it pip itself, since that of an old Python has known holes.

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from transil import Bank, fit
-from transil.interop.score_files import correct_file
+from transil.adaptation.score_files import correct_file
 from transil.testing import biased_scores
 
 ROWS, COLUMNS, REPEATS, CALLS = 1_000_000, 100, 7, 500
@@ -56,7 +56,7 @@ from transil import load_bank
 folder = Path({str(folder)!r})
 bank = load_bank(folder / "bank.json")
 before, peak = anonymous_memory(), 0
-def sample(fraction):
+def sample(share, text):
     global peak
     peak = max(peak, anonymous_memory() - before)
 correct_file(folder / "scores.npy", folder / "out.npy", bank, progress=sample)

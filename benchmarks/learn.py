@@ -1,11 +1,10 @@
 """Whether full recipes learn what they should: accuracies against goals, several runs at once.
 
-    python benchmarks/learn.py path/to/cifar100 [--methods lwf,lucir,ft] [--fuse both] [--seed 0]
+    python benchmarks/learn.py path/to/cifar100 [--methods lwf,lucir,ft] [--seed 0]
     python benchmarks/learn.py 'formula:strokes?classes=20&train=60' --kind tiny    # a trial on a CPU
 
 Goals are those of CIFAR-100 in ten states at 32 px, 450 training images of each class: test accuracy
-of the first state, and the mean of states 2 to 10. `--fuse both` trains each method with torch's
-kernels and with our own, side by side: before these become the default, they must learn the same.
+of the first state, and the mean of states 2 to 10.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ GOALS = {
     "siw": (83.9, 21.7), "joint": (73.5, None),
 }  # fmt: skip
 NOISE = 1.0
-FUSE = {"no": [False], "yes": [True], "both": [False, True]}
 
 
 def wanted() -> argparse.Namespace:
@@ -35,7 +33,6 @@ def wanted() -> argparse.Namespace:
     )
     parser.add_argument("data")
     parser.add_argument("--methods", type=lambda text: text.split(","), default=["lwf", "lucir"])
-    parser.add_argument("--fuse", choices=list(FUSE), default="both")
     parser.add_argument("--kind", help="of recipe: 32, 224 or tiny; by default, by size of images")
     parser.add_argument("--states", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
@@ -63,17 +60,14 @@ def main() -> None:
         folder = options.keep or Path(temporary)
         runs, images = {}, None
         for method in options.methods:
-            for fuse in FUSE[options.fuse]:
-                recipe = f"{method}-{options.kind}" if options.kind else default_recipe(method, 32)
-                over = {
-                    "data": {"path": options.data, "states": options.states},
-                    "engine": {"fuse": fuse},
-                    "seed": options.seed,
-                }
-                config = resolve(method=method, recipe=recipe, overrides=[over])
-                images = images or open_run_images(config)
-                name = f"{method}-{'fused' if fuse else 'torch'}"
-                runs[name] = training(config, folder / name, images=images)
+            recipe = f"{method}-{options.kind}" if options.kind else default_recipe(method, 32)
+            over = {
+                "data": {"path": options.data, "states": options.states},
+                "seed": options.seed,
+            }
+            config = resolve(method=method, recipe=recipe, overrides=[over])
+            images = images or open_run_images(config)
+            runs[method] = training(config, folder / method, images=images)
         start = time.perf_counter()
         train_together(list(runs.values()))
         print(f"{len(runs)} runs at once, {time.perf_counter() - start:.1f} s", flush=True)

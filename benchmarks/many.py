@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from transil import Bank, Schedule
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.correction import AdBiC, Newton, Pairs, newton
 from transil.correction.bank_json import bank_from_json, bank_to_json
 from transil.correction.objective import Expansion, Objective, Penalty, Problem

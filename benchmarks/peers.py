@@ -29,13 +29,14 @@ from transil.engine import resolve
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
 from transil.engine.workers import Workers
+from transil.methods.registry import get_method
 from transil.nets.bodies import BODIES
 
 BATCH, CLASSES, GOAL = 128, 10, 2.0
-COUNTS = {"convnet": 4096, "resnet32": 768}  # images of an epoch: some seconds each
-LR = {"lr": 0.01, "momentum": 0.9}
+COUNTS = {"convnet": 4096, "resnet32": 384}  # images of an epoch: some seconds each
+LR, MOMENTUM = 0.01, 0.9
 # torchvision misses these beside a CPU build of torch; what is defined goes with the library.
-LIBRARY = torch.library.Library("torchvision", "DEF")
+LIBRARY: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
 
 
 class Network(nn.Module):
@@ -88,15 +89,16 @@ def engine(body: str, images: Images) -> Callable[[], object]:
         }],
     )  # fmt: skip
     workers = Workers(torch.device("cpu"))
-    config = completed(config, images, workers.device)
+    method = get_method(config.method, config.settings)
+    config = completed(config, method, images, workers.device)
     stream = ClassStream(images, 1, order="label")
-    learner = Learner(config, stream, workers)
+    learner = Learner(config, method, stream, workers)
     learner.begin(stream.enter(1))
     numbers: Iterator[int] = iter(range(1, 1000))
 
     def epoch() -> None:
-        learner.feed.begin(next(numbers))
-        for _ in learner.epoch(LR["lr"]):
+        learner.draw(next(numbers))
+        for _ in learner.epoch(LR):
             pass
 
     return epoch
@@ -112,7 +114,7 @@ def avalanche(body: str, images: Images) -> Callable[[], object]:
     model = Network(body)
     strategy = Naive(
         model=model,
-        optimizer=torch.optim.SGD(model.parameters(), **LR),
+        optimizer=torch.optim.SGD(model.parameters(), LR, MOMENTUM),
         criterion=nn.CrossEntropyLoss(),
         train_mb_size=BATCH,
         train_epochs=1,
@@ -129,22 +131,24 @@ def facil(body: str, images: Images) -> Callable[[], object]:
     net = LLL_Net(Network(body), remove_existing_head=True)
     net.add_head(CLASSES)
     loader = torch.utils.data.DataLoader(Pictures(images.splits["train"]), BATCH, shuffle=True)
-    settings = {"lr": LR["lr"], "momentum": LR["momentum"]}
-    appr = Appr(net, "cpu", exemplars_dataset=ExemplarsDataset(None, None), **settings)
+    appr = Appr(
+        net, "cpu", lr=LR, momentum=MOMENTUM, exemplars_dataset=ExemplarsDataset(None, None)
+    )
     appr.optimizer = appr._get_optimizer()
     return lambda: appr.train_epoch(0, loader)
 
 
 def bare(body: str, images: Images) -> Callable[[], object]:
-    model = Network(body).to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), **LR)
+    model: Any = Network(body).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = torch.optim.SGD(model.parameters(), LR, MOMENTUM)
     batch = torch.randn(BATCH, 3, 32, 32).to(memory_format=torch.channels_last)
     labels = torch.arange(BATCH) % CLASSES
 
     def epoch() -> None:
         for _ in range(len(images.splits["train"]) // BATCH):
             optimizer.zero_grad()
-            functional.cross_entropy(model(batch), labels).backward()
+            loss: Any = functional.cross_entropy(model(batch), labels)
+            loss.backward()
             optimizer.step()
 
     return epoch
@@ -165,7 +169,8 @@ def main() -> None:
         split = ImageSplit(pixels, np.arange(count) % CLASSES)
         names = tuple(str(i) for i in range(CLASSES))
         images = Images("noise", names, {"train": split, "val": split}, "x")
-        work, times = {}, {}
+        work: dict[str, Callable[[], object]] = {}
+        times: dict[str, list[float]] = {}
         for make in (engine, avalanche, facil, bare):
             try:
                 work[make.__name__] = make(body, images)

@@ -1,6 +1,6 @@
 """One whole training alone, then two side by side: what a user waits for.
 
-    python benchmarks/runs.py [--method lwf] [--states 10] [--images 450] [--recipe lwf-32] [--fuse]
+    python benchmarks/runs.py [--method lwf] [--states 10] [--images 450] [--recipe lwf-32]
 
 Unlike `train.py`, which measures epochs only, this counts all: kernels chosen, states entered, graphs
 captured, scores, checkpoints. Each starts in a process of its own. The images are noise, 100 classes of
@@ -13,7 +13,6 @@ import argparse
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -61,24 +60,18 @@ def main() -> None:
     parser.add_argument("--recipe", help="default: METHOD-32")
     parser.add_argument("--states", type=int, default=10)
     parser.add_argument("--images", type=int, default=450, help="for training, of each class")
-    parser.add_argument("--fuse", action="store_true", help="with kernels of our own")
     options = parser.parse_args()
     config = resolve(
         method=options.method,
         recipe=options.recipe or f"{options.method}-32",
-        overrides=[{
-            "data": {"states": options.states, "order": "label"},
-            "engine": {"fuse": options.fuse},
-        }],
-    )  # fmt: skip
+        overrides=[{"data": {"states": options.states, "order": "label"}}],
+    )
     epochs = config.train.total_epochs(options.states)
     steps = epochs * options.images * CLASSES // options.states
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     print(
         f"{where}, torch {torch.__version__}, {config.method}, {steps:,} images a run", flush=True
     )
-    short = replace(config, train=replace(config.train, epochs=4, first_epochs=None))
-    seconds(short, options.images, 1)  # kernels of our own are compiled once on a machine
     one = seconds(config, options.images, 1)
     print(f"one  {one:7.1f} s  {steps / one:9,.0f} images/s", flush=True)
     two = seconds(config, options.images, 2)

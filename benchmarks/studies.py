@@ -27,7 +27,7 @@ from transil.experiment.plan import Plan, Task, wanted_runs
 from transil.experiment.recipe import Experiment
 from transil.experiment.studies import study
 from transil.report import write_report
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 from transil.testing import biased_scores
 
 EXPERIMENT = Experiment(

@@ -6,8 +6,7 @@
 ResNet-18, batch 128, bfloat16, everything measured one after the other in one process, in the second
 state (where LwF and LUCIR run their teacher):
 
-- `graph`: this engine, a step in a CUDA graph; `unfused`: with torch's kernels only; `eager`: without
-  the graph;
+- `graph`: this engine, a step in a CUDA graph; `eager`: without the graph;
 - `plain`: a loop over a set on the GPU, augmented there in batches, as in any tutorial;
 - `loader`: the same with a DataLoader, workers, and transforms image by image, from files or an array;
 - `two at once`: two runs of the engine side by side in one process;
@@ -37,6 +36,7 @@ from transil.engine.lanes import Lane
 from transil.engine.learner import Learner
 from transil.engine.setup import completed
 from transil.engine.workers import Workers
+from transil.methods import get_method
 from transil.nets import build_net
 
 BATCH, GROUP, STATES = 128, 4500, 2
@@ -60,7 +60,6 @@ def learner(
     kind: str = "32",
     *,
     graph: bool = True,
-    fuse: bool = True,
     compiled: bool = False,
     batch: int = BATCH,
 ) -> Learner:
@@ -70,15 +69,16 @@ def learner(
         recipe=f"{method}-{kind}",
         overrides=[{
             "data": {"states": STATES, "order": "label"},
-            "engine": {"graph": graph, "fuse": fuse, "compile": compiled, "device": "cuda"},
+            "engine": {"graph": graph, "compile": compiled, "device": "cuda"},
             "train": {"batch_size": batch},
         }],
     )  # fmt: skip
     data = images(256 if kind == "224" else 32, 1280 if kind == "224" else GROUP)
     workers = Workers(torch.device("cuda"))
-    config = completed(config, data, workers.device)
+    made_method = get_method(config.method, config.settings)
+    config = completed(config, made_method, data, workers.device)
     stream = ClassStream(data, STATES, order="label")
-    made = Learner(config, stream, workers)
+    made = Learner(config, made_method, stream, workers)
     made.begin(stream.enter(1))
     made.end()
     made.begin(stream.enter(2))
@@ -90,7 +90,7 @@ def endless(one: Learner, counter: list[int]) -> Generator[torch.device | None, 
     """Epochs without end, after the device (as a `Lane` wants it); counts images of finished ones."""
     yield one.device
     for number in itertools.count(1):
-        one.feed.begin(number)
+        one.draw(number)
         for _ in one.epoch(0.01):
             yield None
         counter[0] += len(one.state.train)
@@ -244,8 +244,8 @@ def profile(method: str, steps: int = 3) -> None:
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         one = learner(method)
-        one.feed.begin(1)
-        _, run = one._step()
+        one.draw(1)
+        run = one._step()
         run()
         torch.cuda.synchronize()
         one.feed.rewind()
@@ -290,8 +290,8 @@ def loaders(fast: dict[str, dict[str, float]], seconds: float) -> None:
 def two_at_once(method: str, kinds: Iterable[str], seconds: float) -> None:
     """Each time one run just before two: speeds of a card drift."""
     for kind in kinds:
-        options: dict[str, Any] = {"compiled": kind == "compiled", "fuse": kind != "unfused"}
-        one, two = (engine(method, seconds, runs=runs, **options) for runs in (1, 2))
+        compiled = kind == "compiled"
+        one, two = (engine(method, seconds, runs=runs, compiled=compiled) for runs in (1, 2))
         print(f"{method:6} two at once, {kind:8} {two:9,.0f} images/s together, "
               f"{two / one:.3f}x one of {one:,.0f} (goal 1.25)", flush=True)  # fmt: skip
 
@@ -343,9 +343,7 @@ def main(options: argparse.Namespace) -> None:
         graph = fast[method]["graph"]
         goal = f"goal {GOALS[method]:,}; " if method in GOALS else ""
         print(f"{method:6} graph   {graph:9,.0f} images/s  ({goal}peak {memory:.2f} GB)")
-        fast[method]["unfused"] = engine(method, seconds, fuse=False)
         others = {
-            "unfused": fast[method]["unfused"],
             "eager": engine(method, seconds, graph=False),
             "plain": plain(method, resident, seconds),
         }

@@ -135,7 +135,7 @@ def test_record_is_of_the_kept_pairs_on_all_data() -> None:
     problem = random_problem(AdBiC(), [6, 4, 5], rows=200)
     penalty = Penalty(0.01, 0.02)
     seen: list[float] = []
-    fitted = Authors(penalty, epochs=4).fit(problem, progress=seen.append)
+    fitted = Authors(penalty, epochs=4).fit(problem, progress=lambda share, _: seen.append(share))
     here = Objective(problem, penalty).expand(fitted.pairs.vector)
     assert fitted.record.objective == here.value
     assert fitted.record.gradient_norm == pytest.approx(float(np.linalg.norm(here.gradient)))

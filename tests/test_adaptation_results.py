@@ -1,4 +1,4 @@
-"""The tables of docs/adaptation.md are those of the results, and the results keep the promises."""
+"""The tables of the study are those of the results, and the results keep the promises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "adaptation"
-PAGE = (ROOT / "docs" / "adaptation.md").read_text()
+PAGE = (RESULTS / "README.md").read_text()
 TAILS = ("classes 1:1", "classes 10:1", "classes 100:1")
 DISTILLING = ("lwf", "lwf-t", "lucir")
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from transil import Corrector, Ledger, ScoreStore, TransilError
+from transil._common.arrays import FloatArray
 from transil.adaptation import Advice, advise
 from transil.adaptation.left import softmax
 from transil.adaptation.risk import SHARES, gain_of, risk_of
-from transil.arrays import FloatArray
 from transil.schedule import IntArray
 from transil.testing import biased_scores
 

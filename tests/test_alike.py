@@ -15,7 +15,7 @@ import torch
 from support import ok_here, run_here
 from test_interop import write_released_bank
 from transil import ScoreStore, TransilError, evaluate, fit, load_bank, transfer
-from transil.arrays import probabilities
+from transil._common.arrays import probabilities
 from transil.correction.scales import Mismatch
 from transil.errors import ScoreScaleWarning
 from transil.interop.dkt import import_bank

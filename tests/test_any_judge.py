@@ -13,9 +13,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from transil import ScoreStore
+from transil._common.files import read_json, write_json
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.scales import FORGOTTEN
-from transil.files import read_json, write_json
 from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -113,7 +113,11 @@ class Strategy:
         else:  # of classes the model has not seen
             scores[:, columns] = 1.0
         self.dataloader = list(
-            zip(scores.split(16), torch.tensor(data.labels[rows]).split(16), strict=True)
+            zip(
+                torch.split(scores, 16),
+                torch.split(torch.tensor(data.labels[rows]), 16),
+                strict=True,
+            )
         )
 
     def _unpack_minibatch(self) -> None:
@@ -122,7 +126,8 @@ class Strategy:
     def forward(self) -> torch.Tensor:
         seen = [label for group in ORDER[: self.experience.number] for label in group]
         learned = [label for group in ORDER[: self.state] for label in group]
-        return self.mb_x if self.whole else self.mb_x[:, : max(seen + learned) + 1]
+        made: torch.Tensor = self.mb_x if self.whole else self.mb_x[:, : max(seen + learned) + 1]
+        return made
 
 
 def biased(seed: int = 0) -> ScoreStore:

@@ -285,7 +285,7 @@ def test_bank_files_that_are_wrong(work: Path) -> None:
         ("[]", "bad.json: not a bank"),
         ("{}", "bad.json: not a bank"),
         (good.replace('"version": 2', '"version": 7'), "bad.json: bank version 7"),
-        (good.replace('"solver"', '"silver"'), "bad.json: bank: the key 'solver' is missing"),
+        (good.replace('"solver"', '"silver"'), "bad.json: bank: solver is missing"),
         (good.replace('"alpha": [', '"alpha": [NaN, '), "bad.json: not a JSON file (NaN"),
         (good.replace('"alpha": [', '"alpha": [1.0, '), "values of alpha but"),
     ]:

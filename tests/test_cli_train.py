@@ -16,8 +16,8 @@ from PIL import Image
 from support import ok, run_transil
 from transil import ScoreStore, evaluate
 from transil.cli.app import run
-from transil.cli.train import _Teller
-from transil.engine import Progress, RunFolder, load_recipe, recipe_names
+from transil.cli.train import StateLines
+from transil.engine import RunFolder, load_recipe, recipe_names
 
 DATA = "formula:strokes?classes=6&train=20&test=6&size=16"
 
@@ -55,10 +55,12 @@ def test_a_run_from_images_to_a_bank(tmp_path: Path) -> None:
 
 def test_lost_scores_do_not_keep_a_run_from_going_on(tmp_path: Path) -> None:
     """What is told of the state before is not needed for the next."""
-    tell = _Teller(lambda *_: None, tmp_path / "nowhere")
-    tell(
-        Progress(state=2, states=3, epoch=0, epochs=1, loss=None, images=0, seconds=0.0, share=0.3)
-    )
+    run = RunFolder(tmp_path)
+    run.checkpoints.mkdir()
+    run.state_path(1).touch()
+    shown: list[str] = []
+    StateLines(lambda _, text: shown.append(text), run)(0.3, "state 2/3, epoch 0/1")
+    assert shown == ["state 2/3, epoch 0/1"]
 
 
 @pytest.mark.parametrize(

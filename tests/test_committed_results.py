@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from transil._common.files import sha256
 from transil.cli.app import run
-from transil.files import sha256
 from transil.report.written import FILE
 
 ROOT = Path(__file__).resolve().parents[1]

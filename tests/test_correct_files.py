@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from support import ok_here, run_here
 from transil import Bank, fit, load_bank
-from transil.interop.score_files import correct_file
+from transil.adaptation.score_files import correct_file
 from transil.testing import biased_scores
 
 ORDER = [3, 0, 11, 5, 1, 2, 10, 4, 6, 9, 8, 7]

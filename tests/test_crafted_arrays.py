@@ -17,10 +17,11 @@ import torch
 
 from support import refused, run_here, told
 from transil import Bank, Schedule, ScoreStore, TransilError, fit, fit_state
+from transil.adaptation.score_files import correct_file
 from transil.correction.checks import check_bank
-from transil.interop import dkt, score_folders
-from transil.interop.array_files import load_named
-from transil.interop.score_files import correct_file
+from transil.interop import dkt
+from transil.scores import folders as score_folders
+from transil.scores.array_files import load_named
 from transil.testing import biased_scores
 
 
@@ -142,7 +143,7 @@ def test_members_of_archives(tmp_path: Path, scores: Any) -> None:
 def test_archives_that_would_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transil.interop.zips.ANY_SIZE", 1 << 20)
+    monkeypatch.setattr("transil.scores.zips.ANY_SIZE", 1 << 20)
     zeros = np.zeros((40_000, 12), dtype=np.float32)
     write_zip(tmp_path / "x.npz", {"a.npy": member(zeros)})
     torch.save(torch.from_numpy(zeros), tmp_path / "stored.pt")

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from support import told
 from transil import Bank, fit
-from transil.interop.score_files import correct_file
+from transil.adaptation.score_files import correct_file
 from transil.testing import biased_scores
 
 

@@ -15,12 +15,12 @@ import pytest
 
 from image_files import make_folder
 from support import ok_here, run_here
+from transil._common.files import locked
 from transil.data import open_images
 from transil.data.cache import convert
 from transil.data.entries import clear, entry_paths, open_entry
 from transil.data.sources.folder import FolderSource
 from transil.errors import DataWarning, TransilError
-from transil.files import locked
 
 
 @pytest.fixture(autouse=True)

@@ -268,7 +268,7 @@ def test_few_bytes_that_stand_for_many_rows(tmp_path: Path) -> None:
     table = pa.table({"image": pa.nulls(rows, kind), "label": np.zeros(rows, np.int64)})
     pq.write_table(table, tmp_path / "set" / "train.parquet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transil.interop.zips.ANY_SIZE", 1 << 20)
+        patch.setattr("transil.scores.zips.ANY_SIZE", 1 << 20)
         refuses("train.parquet: .* bytes that would take 22 MiB of memory", tmp_path / "set")
 
 

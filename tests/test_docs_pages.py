@@ -8,6 +8,7 @@ to that file, `python title="NAME"` as well. A block after `<!-- not run: reason
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import re
@@ -30,7 +31,8 @@ from transil.experiment.recipe import Experiment
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 # Pages with a test of their own in test_documents.py.
-OTHERS = {"corrections", "data", "formats", "metrics", "performance", "solvers", "training"}
+OTHERS = {"bias", "data", "training"}
+GENERATED = {"api.md", "commands.md", "settings.md"}  # when the site is built
 PAGES = sorted(path.stem for path in DOCS.glob("*.md") if path.stem not in OTHERS)
 FENCE = re.compile(r"^(?:<!-- (.*?) -->\n\n?)?```(\w*)([^\n]*)\n(.*?)^```$", re.S | re.M)
 
@@ -65,9 +67,10 @@ def _commands(text: str) -> Iterator[list[str]]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder, a cache of its own, and registries that forget what is added."""
     from transil.correction.registry import CORRECTIONS
+    from transil.interop.loggers import LOGGERS
     from transil.methods import METHODS
 
-    for registry in (CORRECTIONS, METHODS):
+    for registry in (CORRECTIONS, METHODS, LOGGERS):
         registry.names()  # those of entry points are found before the copy
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     work = tmp_path / "work"
@@ -126,6 +129,8 @@ def test_remarks_say_what_they_mean() -> None:
     for page in PAGES:
         text = (DOCS / f"{page}.md").read_text()
         remarks = re.findall(r"<!--(.*?)-->", text, re.S)
+        # Tables that a tool writes stand between two remarks of their own.
+        remarks = [r for r in remarks if not re.fullmatch(r" (table: [\w-]+|end) ", r)]
         assert all(re.fullmatch(r" (not run: \S.*|output) ", r) for r in remarks), page
         assert len(remarks) == sum(bool(block.remark) for block in _blocks(page)), page
         languages = {block.language for block in _blocks(page)}
@@ -138,16 +143,40 @@ def _nav() -> list[str]:
     return re.findall(r": (\S+\.md)$", text, re.M)
 
 
-def test_the_tour_explains_every_setting_of_a_recipe() -> None:
-    page = (DOCS / "tour.md").read_text()
-    section = page.split("## All settings of a recipe")[1].split("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(listed) == sorted(f.name for f in fields(Experiment))
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    pytest.importorskip("mkdocs")
+    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "tools/site_pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_generated_pages_hold_every_setting_command_and_public_name(site: ModuleType) -> None:
+    settings = site.settings()
+    for field in fields(Experiment):
+        assert f"| `{field.name}` |" in settings
+    assert "| `train.epochs` | `1` |" in settings
+    commands = site.commands()
+    for words in ("transil train", "transil bank make", "transil ledger record", "transil demo"):
+        assert f"\n## {words}\n" in commands
+    api = site.api()
+    for package in site.PACKAGES:
+        for name in importlib.import_module(package).__all__:
+            if not name.startswith("__"):
+                assert f"::: {package}.{name}\n" in api or f"- `{name}`: see above" in api
+
+
+def test_the_examples_of_corrections_are_short_files() -> None:
+    sizes = {b.title: len(b.text.splitlines()) for b in _blocks("add-correction") if b.title}
+    assert {"new_and_past.py", "tilt.py"} <= set(sizes)
+    assert all(lines <= 80 for lines in sizes.values()), sizes
 
 
 def test_the_navigation_holds_every_page_once() -> None:
-    assert sorted(_nav()) == sorted(path.name for path in DOCS.glob("*.md"))
+    assert sorted(_nav()) == sorted(GENERATED | {path.name for path in DOCS.glob("*.md")})
     assert {"index", "tour", "faq", "results-format"} <= set(PAGES)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import transil
-from support import ok, unequal_store
+from support import ok
 from transil import Penalty, ScoreStore, evaluate, fit
+from transil._common.files import read_json
 from transil.correction import shipped
 from transil.experiment.results import Cell, Results
 from transil.report import names, paper
-from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -28,95 +28,71 @@ def _blocks(path: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / path).read_text(), re.S | re.M)
 
 
-def _pairs(store: ScoreStore, split: str) -> list[tuple[Any, Any]]:
-    data = [store.get(split, state) for state in store.states(split)]
-    return [(d.scores, d.labels) for d in data]
-
-
-def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_of_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    store = unequal_store()
-    names: dict[str, Any] = {
-        "scores": 5.7 * biased_scores("100/10", images_per_class=2).get("test", 7).scores,
-        "val_pairs": _pairs(store, "val"),
-        "test_pairs": _pairs(store, "test"),
-    }
-    blocks = _blocks("README.md", "python")
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(block, names)
-    assert names["better"].shape == names["scores"].shape
-    assert not np.allclose(names["better"], names["scores"])
-    assert names["bank"].method == "lwf"
+    (block,), (output,) = _blocks("README.md", "python"), _blocks("README.md", "text")
+    exec(block, {})
+    assert capsys.readouterr().out == output
 
 
 def test_python_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transil.correction.registry import CORRECTIONS
-
-    monkeypatch.setattr(CORRECTIONS, "_things", dict(CORRECTIONS._things))
     names: dict[str, Any] = {"scores": np.zeros((3, 65))}
-    for block in _blocks("docs/corrections.md", "python"):
-        exec(block, names)
     monkeypatch.setenv("TRANSIL_CACHE", str(tmp_path))
-    for block in _blocks("docs/data.md", "python"):
-        exec(block, names)
-    assert names["batch"].images.shape == (128, 3, 32, 32)
-    bank = fit(unequal_store(), correction="first-and-rest")
-    assert bank.pairs(5).counts == {"alpha": 2, "beta": 2}
+    for page in ("bias", "data"):
+        for block in _blocks(f"docs/{page}.md", "python"):
+            exec(block, names)
+    assert names["better"].shape == (3, 65)
+    assert names["some"].class_names == ("radial-3-0007", "radial-3-0002")
 
 
 def test_python_of_the_training_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transil.engine import resolve, train
-    from transil.interop.loggers import LOGGERS
-    from transil.methods import METHODS
-
-    for registry in (METHODS, LOGGERS):
-        monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"transil": transil}
     for block in _blocks("docs/training.md", "python"):
         exec(block, names)
     assert ScoreStore.open("runs/both-1").require("test") == (1, 2, 3)
-    over = {"data": names["config"].to_dict()["data"], "train": {"epochs": 1}}
-    mimic = resolve(method="mimic", recipe="lwf-tiny", overrides=[over])
-    assert ScoreStore.open(train(mimic, "runs/mimic").path).method == "mimic"
 
 
-def test_commands_and_table_of_the_readme(shared: Path, tmp_path: Path) -> None:
+def test_commands_that_reproduce_the_paper(shared: Path, tmp_path: Path) -> None:
     (tmp_path / "released-scores").symlink_to(shared / "released-scores")
-    section = README.split("## Reproduce")[1]
-    commands = re.search(r"^```\n(.*?)^```", section, re.S | re.M)
-    assert commands is not None
-    shown = [
-        ok(*line.split()[1:], cwd=tmp_path)
-        for line in commands[1].splitlines()
-        if line.startswith("transil")
-    ]
+    page = (ROOT / "docs/reproduce.md").read_text()
+    (commands,) = re.findall(r"^```sh\n(transil import-scores.*?)^```", page, re.S | re.M)
+    shown = [ok(*line.split()[1:], cwd=tmp_path) for line in commands.splitlines()]
     assert len(shown) == 5
     assert (tmp_path / "lucir.png").stat().st_size > 20_000
     for text, numbers in ((shown[2], ("33.70", "42.19")), (shown[4], ("33.70", "39.23"))):
         line = next(x for x in text.splitlines() if "average incremental accuracy" in x)
         for number in numbers:
             assert number in line
-            assert number in section
+            assert number in page
+    assert "| 33.70 | 42.19 |" in README
 
 
 def test_tables_of_released_numbers(released: ScoreStore) -> None:
-    """Rows of the README and of docs/corrections.md, computed again."""
+    """Rows of two pages, computed again."""
 
     def accuracy(**settings: Any) -> str:
         value = evaluate(released, fit(released, **settings)).average_incremental_accuracy
         return f"{100 * value:.2f}"
 
-    rows = dict(re.findall(r"^\| (.*?) \|.*\| ([\d.]+) \|$", README, re.M))
+    page = (ROOT / "docs/solvers.md").read_text()
+    rows = {
+        (name, solver): ours
+        for name, solver, ours in re.findall(
+            r"^\| (\w+) \| (.*?) \| [\d.]+ \| ([\d.]+) \|$", page, re.M
+        )
+    }
     shrunk = Penalty()
-    assert rows["BiC, fitted on validation scores"] == accuracy(correction="bic", solver="authors")
-    assert rows["adBiC, exact optimum"] == accuracy(correction="adbic", penalty=shrunk)
-    assert rows["adBiC, exact optimum, no penalty"] == accuracy(correction="adbic")
-    assert rows["BiC, exact optimum"] == accuracy(correction="bic", penalty=shrunk)
-    assert rows["BiC, exact optimum, no penalty"] == accuracy(correction="bic")
-    page = (ROOT / "docs/corrections.md").read_text()
-    table = re.search(r"^\| `adbic` \|.*?^\| ([\d. |]+) \|$", page, re.S | re.M)
+    exact, shrunken = "`newton`", "`newton`, 0.0025 and 0.0525"
+    assert rows["BiC", "`authors`"] == accuracy(correction="bic", solver="authors")
+    assert rows["adBiC", shrunken] == accuracy(correction="adbic", penalty=shrunk)
+    assert rows["adBiC", exact] == accuracy(correction="adbic")
+    assert rows["BiC", shrunken] == accuracy(correction="bic", penalty=shrunk)
+    assert rows["BiC", exact] == accuracy(correction="bic")
+    page = (ROOT / "docs/bias.md").read_text()
+    table = re.search(r"^\| `adbic` \| `adbic-centred`.*?^\| ([\d. |]+) \|$", page, re.S | re.M)
     assert table is not None
     names = ("adbic", "adbic-centred", "bic", "bic-past", "bic-all")
     assert table[1].split(" | ")[:5] == [accuracy(correction=name) for name in names]
@@ -127,10 +103,11 @@ def results_of(seed: int) -> Results:
     return Results.load(ROOT / (f"results/real-32-seed{seed}" if seed else "results/real-32"))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/banks.md"])
+@pytest.mark.parametrize("page", ["docs/results.md", "results/notes/banks.md"])
 def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None:
-    """The paper's adBiC and means over seeds in the README; on the other page the default banks."""
-    found = [results_of(seed).cells for seed in (SEEDS if page == "README.md" else (0,))]
+    """The paper's adBiC and means over seeds among the results; in the notes the default banks."""
+    ours = page == "docs/results.md"
+    found = [results_of(seed).cells for seed in (SEEDS if ours else (0,))]
     text = (ROOT / page).read_text()
     for (method, name), states in product(names.METHODS.items(), (5, 10, 20)):
         cells = [
@@ -139,7 +116,7 @@ def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None
         if not cells:
             continue
         raw = [c.average for c in cells if c.kind == "raw"]
-        shown = ("adbic", "newton") if page == "README.md" else shipped.defaults()[method]
+        shown = ("adbic", "newton") if ours else shipped.defaults()[method]
         best = [c for c in cells if (c.kind, c.name, c.solver) == ("transfer", *shown)]
         lows, highs = (
             [100 * x for x in ends if x is not None]
@@ -152,7 +129,7 @@ def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None
         )
         after = 100 * float(np.mean([c.average for c in best]))
         row = f"{100 * np.mean(raw):.1f} | {after:.1f} | {mean_gain(best):+.1f} ({low} to {high})"
-        if page != "README.md":
+        if not ours:
             assert f"| `{method}-s{states}` | {row} |" in text
             continue
         controls: dict[str, list[Cell]] = {}
@@ -162,6 +139,10 @@ def test_tables_of_results_are_those_of_the_committed_numbers(page: str) -> None
         control = max(mean_gain(group) for group in controls.values())
         known = [paper.accuracy(method, "cifar100", states, 1.0, x) for x in ("raw", "adbic")]
         assert f"| {name} | {states} | {row} | {control:+.1f} | {known[0]} to {known[1]} |" in text
+        short = rf"\| {re.escape(name)}[^|]* \| {states} \| (.*?) \| (.*?) \| (.*?) \|"
+        for before, corrected, paper_row in re.findall(short, README):
+            assert (before, corrected) == (f"{100 * np.mean(raw):.1f}", f"{after:.1f}")
+            assert paper_row == f"{known[0]} to {known[1]}"
 
 
 def mean_gain(cells: list[Cell]) -> float:
@@ -179,24 +160,43 @@ def test_the_table_of_solvers_is_that_of_the_committed_numbers() -> None:
     for (correction, candidate), methods in found.items():
         solver, _, penalty = candidate.partition(":")
         extra = f", {penalty.replace(',', ' and ')}" if penalty else ""
-        extra += ", [centred](corrections.md)" if correction == "adbic-centred" else ""
+        extra += ", [centred](bias.md#the-corrections)" if correction == "adbic-centred" else ""
         values = [float(np.mean(list(places.values()))) for places in methods.values()]
         lucir = methods["lucir"].items()
         values += [
             float(np.mean([x for (s, _), x in lucir if s == states])) for states in (5, 10, 20)
         ]
         row = " | ".join(f"{value:.2f}" for value in values)
-        assert correction == "bic" or f"| `{solver}`{extra} | {row} |" in text
-
-
-def test_every_command_is_in_the_readme() -> None:
-    listed = set(re.findall(r"^\| `transil ([a-z-]+)", README, re.M))
-    help_text = ok("--help")
-    commands = set(re.findall(r"^  ([a-z-]+)  ", help_text.split("Commands:")[1], re.M))
-    assert listed == commands
+        shown = correction != "bic" and candidate in (
+            "newton",
+            "newton:0.0025,0.0525",
+            "authors",
+            "paper",
+        )
+        assert not shown or f"| `{solver}`{extra} | {row} |" in text
 
 
 def test_links_of_the_documents() -> None:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+            known = (
+                link in ("api.md", "commands.md", "settings.md") or (page.parent / link).exists()
+            )
+            assert known, f"{page.name}: {link}"
+
+
+def test_what_the_readme_lets_expect() -> None:
+    """Means over the models that were judged: for equal and unequal groups, and for three tails."""
+    judged = read_json(ROOT / "results/any-schedule/judged.json")["rows"]
+    gains = [
+        100 * np.mean([r["any"] - r["raw"] for r in judged if (len(set(r["sizes"])) == 1) == equal])
+        for equal in (True, False)
+    ]
+    trials = read_json(ROOT / "results/adaptation/trials.json")["rows"]
+    tails = [
+        100 * np.mean([r["columns"]["none+ledger"][0] - r["columns"]["raw"][0]
+                       for r in trials if r["traffic"] == f"classes {tail}:1"])
+        for tail in (1, 10, 100)
+    ]  # fmt: skip
+    for words, found in (("on average", gains), ("on average, with a ledger", tails)):
+        assert f"| +{min(found):.0f} to +{max(found):.0f} {words} |" in README

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,21 +13,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transil import evaluate, kernels
+from transil import evaluate
+from transil._common.settings import flatten, read_overrides
+from transil._common.yaml_files import read_yaml
 from transil.data import ClassStream, Images, ImageSplit, Statistics
 from transil.data.augment import AsStored, PadCropFlip
-from transil.data.feed import Feed
+from transil.data.device import DeviceImages, useful_batch
 from transil.engine import RunConfig, load_recipe, recipe_names, resolve, train
 from transil.engine.config import TrainConfig
-from transil.engine.halves import Halves
 from transil.engine.rates import base_rate, drop_epochs, learning_rate, plateau_drops
 from transil.engine.recipes import default_recipe
 from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import LeakError, TransilError
-from transil.methods import METHODS
-from transil.nets import build_net
-from transil.settings import flatten, read_overrides
-from transil.yaml_files import read_yaml
+from transil.methods import METHODS, get_method
 
 # -- learning rates ----------------------------------------------------------------------------
 
@@ -141,7 +137,7 @@ def test_every_method_has_the_three_recipes() -> None:
     ],
 )
 def test_the_papers_hyper_parameters(recipe: str, key: str, value: Any) -> None:
-    """Of its Sec. 5 and supplement, as spec.md 1 and 3 give them."""
+    """Of its Sec. 5 and supplement."""
     assert flatten(resolve(recipe=recipe).to_dict())[key] == value
 
 
@@ -251,18 +247,15 @@ def numbered(count: int, size: int = 6) -> ClassStream:
     return ClassStream(images, 2, order="label")
 
 
-def feed_of(stream: ClassStream, state: int = 1, **options: Any) -> Feed:
-    settings = {"batch_size": 8, "seed": 0, "device": torch.device("cpu"), **options}
-    feed = Feed(30, 6, options.pop("transform", AsStored()), PLAIN,
-                **{k: v for k, v in settings.items() if k != "transform"})  # fmt: skip
-    feed.load(stream.enter(state).train, state)
-    return feed
+def feed_of(stream: ClassStream, **options: Any) -> DeviceImages:
+    settings: dict[str, Any] = {"batch_size": 8, "capacity": 30, **options}
+    return DeviceImages(stream.enter(1).train, PLAIN, **settings)
 
 
 def drain(
-    feed: Feed, epoch: int = 1, start: int = 0
+    feed: DeviceImages, epoch: int = 1, start: int = 0
 ) -> list[tuple[list[int], list[int], list[float]]]:
-    feed.begin(epoch, start)
+    feed.begin(AsStored(), (1, epoch), start)
     batches = []
     for _ in range(start, len(feed)):
         feed.refill()
@@ -297,7 +290,8 @@ def test_two_processes_share_every_batch() -> None:
 
 @pytest.mark.parametrize(("world", "rows"), [(1, 30), (4, 32)])
 def test_a_batch_is_no_larger_than_the_largest_state(world: int, rows: int) -> None:
-    feeds = [feed_of(numbered(40), batch_size=4096, share=(rank, world)) for rank in range(world)]
+    size = useful_batch(4096, 30, world)
+    feeds = [feed_of(numbered(40), batch_size=size, share=(rank, world)) for rank in range(world)]
     batches = [drain(feed) for feed in feeds]
     assert all(len(part) == 1 for part in batches)
     assert sum(len(part[0][0]) for part in batches) == rows  # room for 30, in equal shares
@@ -319,14 +313,14 @@ def test_a_feed_does_not_outlive_its_state() -> None:
     feed = feed_of(stream)
     stream.enter(2)
     with pytest.raises(LeakError):
-        feed.begin(1)
+        feed.begin(AsStored(), (1, 1))
 
 
 def test_augmentation_is_part_of_the_draw() -> None:
-    feeds = [feed_of(numbered(40), transform=PadCropFlip(2), seed=seed) for seed in (0, 0, 1)]
+    feeds = [feed_of(numbered(40), seed=seed) for seed in (0, 0, 1)]
     images = []
     for feed in feeds:
-        feed.begin(1)
+        feed.begin(PadCropFlip(2), (1, 1))
         images.append(feed.take()[0])
     assert torch.equal(images[0], images[1])
     assert not torch.equal(images[0], images[2])
@@ -339,9 +333,10 @@ def complete(data: dict[str, Any], method: str = "ft") -> RunConfig:
     split = ImageSplit(np.zeros((12, 16, 16, 3), np.uint8), np.arange(12) % 6)
     images = Images("x", tuple("abcdef"), {"train": split, "test": split}, "x")
     config = resolve(recipe=f"{method}-tiny", overrides=[{"data": data}])
-    config = completed(config, images, torch.device("cpu"))
+    made = get_method(config.method, config.settings)
+    config = completed(config, made, images, torch.device("cpu"))
     stream = make_stream(config, images)
-    assert completed(config, images, torch.device("cpu")) == config
+    assert completed(config, made, images, torch.device("cpu")) == config
     assert list(stream.order) == list(config.data.order or ())[: len(stream.order)] or isinstance(
         config.data.order, str
     )
@@ -416,75 +411,3 @@ def test_plateau_on_the_last_batch_is_another_rule(tmp_path: Path) -> None:
         assert rates[rule][0] == 0.05
         assert min(rates[rule]) < 0.05
     assert rates["epoch"] != rates["last-batch"]
-
-
-# -- kernels of our own ------------------------------------------------------------------------
-
-
-def test_without_triton_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "find_spec", lambda _: None)
-    assert not kernels.available.__wrapped__(torch.device("cpu"))
-
-
-def test_a_triton_that_does_not_work_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(device: torch.device) -> None:
-        raise RuntimeError("Failed to find C compiler.\nPlease specify one")
-
-    monkeypatch.setattr(kernels, "find_spec", lambda _: "found")
-    monkeypatch.setattr(kernels, "_try", fail)
-    with pytest.warns(RuntimeWarning, match="slower without its kernels: Failed to find C"):
-        assert not kernels.available.__wrapped__(torch.device("cpu"))
-
-
-def small_net() -> Any:
-    return build_net("resnet32", "linear", 4)
-
-
-@pytest.fixture
-def _own_convolutions() -> Iterator[None]:
-    """oneDNN's in bfloat16 end in an illegal instruction on some virtual machines with AMX."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of GPUs that are not there
-        with torch.backends.mkldnn.flags(enabled=False):
-            yield
-
-
-@pytest.mark.usefixtures("_own_convolutions")
-def test_halves_say_what_autocast_says() -> None:
-    net = small_net()
-    halves = Halves(net, torch.bfloat16)
-    images = torch.randn(8, 3, 8, 8)
-    results = []
-    for forward in (net, halves):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            out = forward(images)
-        out.scores.square().sum().backward()
-        results.append(out.scores.detach())
-    torch.testing.assert_close(results[0], results[1])
-    for name, weight in halves.weights.items():
-        gradient: Any = halves.copies[name].grad
-        torch.testing.assert_close(gradient.float(), weight.grad)
-
-
-@pytest.mark.usefixtures("_own_convolutions")
-def test_halves_leave_frozen_weights_alone() -> None:
-    net = small_net()
-    halves = Halves(net, torch.bfloat16)
-    net.body.stages[0].conv1.weight.requires_grad_(False)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        halves(torch.randn(8, 3, 8, 8)).scores.square().sum().backward()  # type: ignore[no-untyped-call]
-    without = [name for name, copy in halves.copies.items() if copy.grad is None]
-    assert without == ["body.stages.0.conv1.weight"]
-
-
-def test_halves_know_when_others_change_a_weight() -> None:
-    net = small_net()
-    halves = Halves(net, torch.bfloat16)
-    before = halves.versions()
-    with torch.no_grad():
-        net.head.weight.zero_()  # has no copy
-        assert halves.versions() == before
-        net.body.stages[1].conv2.weight.zero_()
-    assert halves.versions() != before
-    halves.refresh()
-    assert not halves.copies["body.stages.1.conv2.weight"].any()

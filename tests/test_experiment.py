@@ -19,20 +19,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_processes import listening, ray_workers, stranger
-from transil import Schedule, load_bank, provenance
+from transil import Schedule, load_bank
+from transil._common import provenance
 from transil.adaptation.controls import align, shift
 from transil.cli.app import run
 from transil.data import Images, ImageSplit
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
-from transil.experiment.bootstrap import Bootstrap
-from transil.experiment.made import made_run
+from transil.evaluation.bootstrap import Bootstrap
 from transil.experiment.overlap import allowed_references, class_key, shared_classes
 from transil.experiment.plan import Plan, make_plan
 from transil.experiment.recipe import experiment_names, load_experiment
 from transil.experiment.results import Results
+from transil.experiment.run_facts import run_facts
 from transil.experiment.running import local_executor, run_experiment
-from transil.store_files import checked_scores
+from transil.experiment.schedules import load_any
+from transil.scores.data_files import checked_scores
 
 SMALL = """\
 references: [a, b]
@@ -70,6 +72,7 @@ def plan_of(folder: Path, **changes: str) -> Plan:
 
 def test_the_experiments_of_the_package_can_be_read() -> None:
     assert {
+        "any-schedule",
         "demo",
         "paper-table1",
         "paper-table2",
@@ -78,8 +81,7 @@ def test_the_experiments_of_the_package_can_be_read() -> None:
         "real-32",
     } == set(experiment_names())
     for name in experiment_names():
-        experiment = load_experiment(name)
-        assert experiment.name == name
+        assert load_any(name).name == name
     assert load_experiment("paper-table2").train_fraction == (0.5,)
     assert load_experiment("paper-table3").draws == 10
 
@@ -326,7 +328,7 @@ def test_old_and_interrupted_runs_say_what_they_can(tmp_path: Path) -> None:
     """Folders of older versions, a state with two lines, a run that went on on another device."""
     task = plan_of(tmp_path).tasks[0]
     task.folder.mkdir(parents=True)
-    made = made_run(task)
+    made = run_facts(task)
     unknown = ("commit", "device", "seconds", "gpu_gigabytes")
     assert [made[k] for k in unknown] == [None] * 4
     assert (made["run"], made["versions"]) == (task.name, {})
@@ -340,7 +342,7 @@ def test_old_and_interrupted_runs_say_what_they_can(tmp_path: Path) -> None:
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines) + '{"state": 3, "sec'
     (task.folder / "times.jsonl").write_text(text)
-    made = made_run(task)
+    made = run_facts(task)
     assert [made[k] for k in unknown] == ["abc", "cpu, A100", 7.5, 3.0]
     assert made["versions"] == {"torch": "2.6"}
 
@@ -416,7 +418,7 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
                    train="{epochs: 30, pad: 1}")  # fmt: skip
     killed: list[int] = []
 
-    def tell(share: float, text: str) -> None:
+    def progress(share: float, text: str) -> None:
         import multiprocessing
 
         if not killed and share > 0.1:
@@ -425,7 +427,7 @@ def test_a_process_that_dies_is_replaced(tmp_path: Path) -> None:
             killed.append(victim.pid)
             os.kill(victim.pid, signal.SIGKILL)
 
-    results = run_experiment(plan, execute=local_executor(2), tell=tell)
+    results = run_experiment(plan, execute=local_executor(2), progress=progress)
     assert killed
     assert results.failures == []
     assert all(RunFolder(task.folder).finished() == 2 for task in plan.tasks)
@@ -444,7 +446,7 @@ def test_ray_gives_the_same_tables_though_a_worker_dies(
     monkeypatch.setenv("RAY_ADDRESS", "nowhere:1")  # of some cluster: not asked for here
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
 
-    def tell(share: float, text: str) -> None:
+    def progress(share: float, text: str) -> None:
         nonlocal told
         if ray.is_initialized():
             told = told or stranger(ray.get_runtime_context().gcs_address)
@@ -458,7 +460,7 @@ def test_ray_gives_the_same_tables_though_a_worker_dies(
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", "this Ray")
         plan = plan_of(tmp_path, **PART)
-        results = run_experiment(plan, execute=ray_executor(), tell=tell)
+        results = run_experiment(plan, execute=ray_executor(), progress=progress)
     assert killed
     assert numbers(results) == numbers(part)
     assert heard

@@ -29,7 +29,7 @@ def test_the_demo_prints_its_gain_and_where_the_report_is(
     demo = load_experiment("demo")
     small = {k: {"path": f"formula:{k}?classes=5&train=10&test=5&size=16"} for k in demo.sets}
     monkeypatch.setattr(
-        "transil.experiment.recipe.load_experiment",
+        "transil.experiment.schedules.load_any",
         lambda *_: replace(demo, sets=small, train={"epochs": 1}),
     )
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
@@ -182,7 +182,7 @@ def test_names_of_runs_stay(tmp_path: Path) -> None:
 
 
 def test_no_run_of_a_set_given_by_its_path_looks_like_an_option(tmp_path: Path) -> None:
-    """Tools would take '-data-photos-...' for one; a run that was begun under such a name goes on."""
+    """Tools would take '-data-photos-...' for one."""
     path = tmp_path / "photos.npz"
     pixels = np.random.default_rng(0).integers(0, 255, (8, 8, 8, 3), dtype=np.uint8)
     np.savez(path, x_train=pixels, y_train=[0, 0, 1, 1, 2, 2, 3, 3],
@@ -190,8 +190,4 @@ def test_no_run_of_a_set_given_by_its_path_looks_like_an_option(tmp_path: Path) 
     changes = {"targets": f"[{path}]", "methods": "[lwf]", "states": "[2]"}
     names = [task.name for task in plan_of(tmp_path, **changes).tasks]
     assert not [name for name in names if name.startswith("-")]
-    own = next(name for name in names if "photos" in name)
-    begun = tmp_path / "results" / "runs" / f"-{own}"
-    begun.mkdir(parents=True)
-    (begun / "run.json").touch()
-    assert f"-{own}" in [task.name for task in plan_of(tmp_path, **changes).tasks]
+    assert any("photos" in name for name in names)

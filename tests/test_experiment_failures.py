@@ -14,13 +14,13 @@ from image_files import images_in_memory
 from support import run_transil
 from test_experiment import SMALL, plan_of, recipe
 from transil import ScoreStore, load_bank, plugins
+from transil._common.files import digest
 from transil.cli.app import run
 from transil.correction.registry import CORRECTIONS
 from transil.errors import TransilError
 from transil.experiment.plan import make_plan, run_place
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Results
-from transil.files import digest
 from transil.methods import METHODS
 
 OWN = '''
@@ -201,20 +201,13 @@ def test_a_damaged_run_costs_no_other(
 
 def test_runs_on_image_files_keep_their_names(tmp_path: Path) -> None:
     images = images_in_memory()
-    early, moved = replace(images, stamp="here"), replace(images, stamp="there")
     key: dict[str, Any] = {"seed": 0, "data": {"path": "", "root": "here"}}
     elsewhere = {"seed": 0, "data": {"path": "", "root": "there"}}
-    place = run_place(tmp_path, "a-", key, early)
-    assert place == run_place(tmp_path, "a-", elsewhere, moved)
-    assert place != run_place(tmp_path, "a-", key, replace(early, fingerprint="others"))
-    old = tmp_path / f"a-{digest([key, 'here'])[:8]}"
-    old.mkdir()
-    (old / "run.json").touch()
-    assert run_place(tmp_path, "a-", key, early) == old  # of an early version
-    assert run_place(tmp_path, "a-", elsewhere, moved) == place
+    place = run_place(tmp_path, "-a-", key, images)
+    assert place == run_place(tmp_path, "a-", elsewhere, images)
+    assert place != run_place(tmp_path, "a-", key, replace(images, fingerprint="others"))
     key["data"]["root"] = None
-    named = run_place(tmp_path, "a-", key, replace(images, stamp=images.fingerprint)).name
-    assert named == f"a-{digest([key, images.fingerprint])[:8]}"  # as it always was
+    assert place.name == f"a-{digest([key, images.fingerprint])[:8]}"  # as it always was
 
 
 def test_names_of_runs_outlive_new_settings(tmp_path: Path) -> None:

@@ -16,22 +16,7 @@ from transil.experiment.results import Results
 from transil.report.study import Study
 from transil.report.traffic import traffic_table
 
-TRAFFIC = """\
-references: [a]
-targets: [c]
-methods: [lwf]
-states: [2]
-corrections: [adbic]
-kind: tiny
-traffic: [1, 10]
-traffic_seeds: [3]
-priors: [none, none+ledger, remembered, known]
-resamples: 200
-sets:
-  a: {path: "formula:radial?classes=8&train=10&test=5&size=16"}
-  c: {path: "formula:strokes?classes=8&train=10&test=80&size=16"}
-train: {epochs: 1, pad: 1}
-"""
+TRAFFIC = (Path(__file__).parents[1] / "examples/traffic.yaml").read_text()
 WAYS = ["raw", "align", "shift", "bank", "none", "none+ledger", "remembered", "known", "oracle"]
 
 
@@ -71,7 +56,7 @@ def test_without_training_the_same_bytes_come_again(done: Path) -> None:
 
 def test_the_report_has_a_table_and_a_figure(done: Path) -> None:
     table = (done / "results" / "tables" / "traffic.md").read_text()
-    assert "| LwF, c, S = 2, 10:1 |" in table
+    assert "| LwF, strokes, S = 2, 10:1 |" in table
     for head in ("controls, align", "bank and prior, none, ledger", "bound, oracle"):
         assert head in table
     svg = (done / "results" / "figures" / "traffic.svg").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import runpy
 import sys
 import warnings
 from pathlib import Path
@@ -259,14 +260,13 @@ def test_the_service_of_the_documents_under_mlflow(
 ) -> None:
     mlflow = pytest.importorskip("mlflow.pyfunc")
     pandas = pytest.importorskip("pandas")
-    page = (Path(__file__).resolve().parents[1] / "docs" / "export.md").read_text()
-    (code,) = re.findall(r"<!-- not run: needs mlflow -->\n```python\n(.*?)```", page, re.S)
+    example = Path(__file__).resolve().parents[1] / "examples/mlflow_service.py"
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example), "corrector.json", "service"])
     corrector.save("corrector.json")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of mlflow, about other packages
-        names: dict[str, Any] = {"__name__": "__main__"}
-        exec(code, names)
+        runpy.run_path(str(example), run_name="__main__")
         served = mlflow.load_model("service")
         frame = pandas.DataFrame(np.array(scores[:3]))
         np.testing.assert_allclose(

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from transil.errors import TransilError
-from transil.evaluation import evaluate
+from transil.evaluation.evaluate import evaluate
 from transil.report.drawing import Grid, drawing, finish
 from transil.report.figures import draw_evaluation
 from transil.report.plotting import figure_class

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from transil import TransilError
-from transil.files import (
+from transil._common.files import (
     check_regular,
     locked,
     read_bytes,
@@ -120,7 +120,7 @@ def test_a_lock_whose_file_was_deleted_meanwhile_is_taken_anew(tmp_path: Path) -
 
 WRITE_AND_WAIT = """
 import sys
-from transil.files import atomic_file
+from transil._common.files import atomic_file
 with atomic_file(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

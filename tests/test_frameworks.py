@@ -46,7 +46,7 @@ def images(first: int, stop: int, seed: int = 0) -> tuple[torch.Tensor, torch.Te
 
 
 def batches(*parts: torch.Tensor) -> list[tuple[torch.Tensor, ...]]:
-    return list(zip(*(part.split(4) for part in parts), strict=True))
+    return list(zip(*(torch.split(part, 4) for part in parts), strict=True))
 
 
 def of_task(task: int, seed: int = 0) -> list[tuple[torch.Tensor, ...]]:
@@ -88,8 +88,8 @@ class _Called(torch.nn.Module):
 
 def facil_state(folder: Path, state: int, **more: Any) -> ScoreStore:
     network = Scores(sum(SIZES[:state]))
-    model = _Called(network, lambda x: list(network(x).split(SIZES[:state], dim=1)))
-    model.task_cls = torch.tensor(SIZES[:state])  # type: ignore[assignment]
+    model = _Called(network, lambda x: list(torch.split(network(x), SIZES[:state], dim=1)))
+    model.task_cls = torch.tensor(SIZES[:state])
     appr = SimpleNamespace(model=model, device="cpu")
     return facil.record(folder, appr, [of_task(t) for t in range(3)], method="lwf-t", **more)
 
@@ -104,12 +104,16 @@ def mammoth_state(folder: Path, state: int, validation: int | None = None) -> Sc
         get_offsets=lambda task: (starts[task], starts[task + 1]),
         test_loaders=[[(*batch, "not augmented") for batch in of_task(t)] for t in range(state)],
     )
-    model = _Called(network, network)
-    model.net, model.device = network, torch.device("cpu")  # type: ignore[assignment]
+    model: Any = _Called(network, network)
+    model.net, model.device = network, torch.device("cpu")
     return mammoth.record(folder, model, dataset, method="lwf-all", name="half")
 
 
-RECORD = {"pycil": pycil_state, "facil": facil_state, "mammoth": mammoth_state}
+RECORD: dict[str, Callable[..., ScoreStore]] = {
+    "pycil": pycil_state,
+    "facil": facil_state,
+    "mammoth": mammoth_state,
+}
 
 
 @pytest.fixture(params=RECORD)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support import ok_here, run_here
 from transil import ScoreScaleWarning, ScoreStore, TransilError, evaluate, fit, gains
 from transil.errors import CorrectionWarning
-from transil.experiment.bootstrap import Bootstrap
-from transil.gains import paired, weighted_gain
+from transil.evaluation.bootstrap import Bootstrap
+from transil.evaluation.gains import paired, weighted_gain
 from transil.testing import biased_scores
 
 BANKS = {

@@ -13,9 +13,11 @@ import torch
 
 from support import UNEQUAL, unequal_store
 from transil import ScoreStore, TransilError, evaluate, fit
-from transil.interop import array_files, dkt, score_folders
-from transil.interop.array_files import load_named, load_safely
-from transil.interop.score_files import correct_file
+from transil.adaptation.score_files import correct_file
+from transil.interop import dkt
+from transil.scores import array_files
+from transil.scores import folders as score_folders
+from transil.scores.array_files import load_named, load_safely
 from transil.testing import biased_scores
 
 
@@ -259,12 +261,17 @@ def test_numpy_mistakes(tmp_path: Path) -> None:
 def test_correct_a_file_in_blocks(
     tmp_path: Path, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transil.interop.score_files.BLOCK", 700)  # seven rows at a time
+    monkeypatch.setattr("transil.adaptation.score_files.BLOCK", 700)  # seven rows at a time
     bank = fit(unequal_store(1, splits=("val",)))
     scores = np.array(unequal_store(2).get("test", 5).scores).astype(dtype)
     np.save(tmp_path / "in.npy", scores)
     seen: list[float] = []
-    done = correct_file(tmp_path / "in.npy", tmp_path / "out.npy", bank, progress=seen.append)
+    done = correct_file(
+        tmp_path / "in.npy",
+        tmp_path / "out.npy",
+        bank,
+        progress=lambda share, _: seen.append(share),
+    )
     assert done == (5, len(scores))
     out = np.load(tmp_path / "out.npy")
     assert out.dtype == scores.dtype

@@ -16,7 +16,7 @@ from transil.engine import resolve
 from transil.engine.learner import Learner
 from transil.engine.setup import completed, make_stream
 from transil.engine.workers import Workers
-from transil.methods import METHODS, Context
+from transil.methods import METHODS, Context, get_method
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,10 @@ def made_learner(images: Images, like: str) -> tuple[Learner, ClassStream]:
     over = {"data": data, "train": {"lr": 0.05, "schedule": "constant", "batch_size": 8}}
     workers = Workers(torch.device("cpu"))
     config = resolve(method="made", recipe=f"{like}-tiny", overrides=[over])
-    config = completed(config, images, workers.device)
+    made = get_method(config.method, config.settings)
+    config = completed(config, made, images, workers.device)
     stream = make_stream(config, images)
-    return Learner(config, stream, workers), stream
+    return Learner(config, made, stream, workers), stream
 
 
 def moved(one: Learner, stream: ClassStream) -> float:
@@ -72,10 +73,10 @@ def test_a_penalty_holds_weights(images: Images) -> None:
             one.begin(stream.enter(1))
             weight = next(iter(one.net.body.parameters()))
             expected = strength * float(weight.detach().square().sum())
-            one.feed.begin(1)
+            one.draw(1)
             one.feed.refill()
-            one._step()[0]()
-            share = float(one._sums[0]) / one.feed.batch_size
+            one._step()()
+            share = float(one._sums[0]) / one.batch_size
             found.append((share - expected, float(weight.detach().norm())))
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-4)  # the price is part of the loss
     assert found[1][1] < 0.95 * found[0][1]

@@ -55,15 +55,17 @@ def settings(method: str, **over: Any) -> RunConfig:
 
 def learner(method: str, images: Images, **over: Any) -> tuple[Learner, ClassStream]:
     workers = Workers(torch.device("cpu"))
-    config = completed(settings(method, **over), images, workers.device)
+    config = settings(method, **over)
+    made = get_method(config.method, config.settings)
+    config = completed(config, made, images, workers.device)
     stream = make_stream(config, images)
-    return Learner(config, stream, workers), stream
+    return Learner(config, made, stream, workers), stream
 
 
 def run_state(one: Learner, stream: ClassStream, number: int, epochs: int = 1) -> None:
     one.begin(stream.enter(number))
     for epoch in range(1, epochs + 1):
-        one.feed.begin(epoch)
+        one.draw(epoch)
         for _ in one.epoch(0.05):
             pass
     one.end()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support import UNEQUAL, unequal_store
 from transil import Schedule, evaluate
-from transil.metrics import (
+from transil.evaluation.metrics import (
     Metrics,
     StateMetrics,
     backward_transfer,
@@ -198,7 +198,7 @@ def test_the_first_rows_of_large_scores_are_no_special_case(
 ) -> None:
     data = unequal_store().get("test", 5)
     whole = state_metrics(data.scores, data.columns, Schedule.of(UNEQUAL), 5)
-    monkeypatch.setattr("transil.metrics.BLOCK", 700)  # seven rows at a time
+    monkeypatch.setattr("transil.evaluation.metrics.BLOCK", 700)  # seven rows at a time
     blocks = state_metrics(data.scores, data.columns, Schedule.of(UNEQUAL), 5)
     assert blocks.topk == whole.topk
     assert blocks.calibration_error == pytest.approx(whole.calibration_error, rel=1e-12)

@@ -21,6 +21,7 @@ from transil.engine import load_model, recipe_names, resolve, train, training
 from transil.engine.recipes import default_recipe
 from transil.engine.setup import completed, find_device, make_stream, open_run_images
 from transil.errors import DataWarning
+from transil.methods import get_method
 from transil.nets import build_net
 from transil.nets.outside import load_weights
 
@@ -305,7 +306,8 @@ def test_networks_of_timm(name: str, method: str, tmp_path: Path) -> None:
         assert done.data.size == theirs.pretrained_cfg["input_size"][-1]
     with pytest.raises(TransilError, match="no such model"):
         wrong = resolve(recipe="ft-tiny", overrides=[{"net": {"body": "timm:resnet"}}])
-        completed(wrong, open_run_images(config), find_device("cpu"))
+        made = get_method("ft")
+        completed(wrong, made, open_run_images(config), find_device("cpu"))
 
 
 def test_without_timm_its_name_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,18 +83,18 @@ def test_a_refusal_of_the_main_process_ends_all(
 
     said: list[tuple[object, bool]] = []
 
-    def told(_: Workers, value: tuple[object, bool]) -> tuple[object, bool]:
+    def agree(_: Workers, value: tuple[object, bool]) -> tuple[object, bool]:
         said.append(value)
         return None, True
 
     workers = Workers(torch.device("cpu"))
     monkeypatch.setattr(Workers, "alone", False)
     monkeypatch.setattr(Workers, "main", main)
-    monkeypatch.setattr(Workers, "told", told)
+    monkeypatch.setattr(Workers, "agree", agree)
     with pytest.raises(TransilError if main else SystemExit, match="refused" if main else "2"):
         workers.first(refuse)
     assert said == [(None, main)]
-    monkeypatch.setattr(Workers, "told", lambda *_: (7, False))
+    monkeypatch.setattr(Workers, "agree", lambda *_: (7, False))
     assert workers.first(lambda: 7) == 7
 
 

@@ -20,16 +20,16 @@ import torch
 
 from support import run_here
 from transil import TransilError, fit
+from transil._common.files import private_folder
+from transil._common.provenance import versions
+from transil._common.unforeseen import unforeseen
 from transil.cli import banks, evaluate
 from transil.cli.app import run
 from transil.data.cache import default_cache_dir
 from transil.engine import RunFolder
 from transil.engine.workers import MEET, Workers
 from transil.experiment.children import spared
-from transil.files import private_folder
-from transil.provenance import versions
 from transil.testing import biased_scores
-from transil.unforeseen import unforeseen
 
 FULL = "error: cannot write standard output: No space left on device\n"
 CLOSED = "error: cannot write standard output: it is closed\n"
@@ -408,7 +408,7 @@ def test_the_commit_is_that_of_this_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not of a repository whose hook has started the command."""
-    from transil import provenance
+    from transil._common import provenance
 
     if not provenance._is_checkout():
         pytest.skip("not in a checkout")

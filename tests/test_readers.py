@@ -18,6 +18,8 @@ import torch
 from report_results import made_up
 from support import run_here
 from transil import ScoreStore, TransilError
+from transil._common.settings import plain
+from transil._common.typed import Between, build, read_record
 from transil.data.entries import Entry, EntrySplit, Meta
 from transil.engine import RunConfig
 from transil.engine.checkpoint import Checkpoint
@@ -26,8 +28,6 @@ from transil.engine.run_folder import RunFolder
 from transil.experiment.recipe import load_experiment
 from transil.experiment.results import Asked, Choice, Results
 from transil.report import parts, write_markdown, write_report
-from transil.settings import plain
-from transil.typed import Between, build, read_record
 
 Document = dict[str, Any]
 
@@ -136,7 +136,7 @@ def label_map_of(folder: Path) -> Path:
 
 def meta_of(folder: Path) -> Path:
     split = EntrySplit((2, 4, 4, 3), 96, "0" * 64, "0" * 64)
-    meta = Meta("set", ("a", "b"), "0" * 64, {"train": split}, (), 0, "1" * 64)
+    meta = Meta("set", ("a", "b"), "0" * 64, {"train": split}, (), 0)
     made = plain({**vars(meta), "splits": {"train": vars(split)}})
     return text_of(folder, "meta.json", {"format": "transil-images", "version": 1, **made})
 
@@ -203,8 +203,8 @@ def test_every_place_of_a_recipe_may_be_junk(
 ) -> None:
     from importlib import resources
 
+    from transil._common.yaml_files import read_yaml
     from transil.engine import resolve
-    from transil.yaml_files import read_yaml
 
     package = "transil.recipes" if read is load_recipe else "transil.experiment.recipes"
     text = resources.files(package).joinpath(f"{recipe}.yaml").read_text()

@@ -80,8 +80,8 @@ def test_portions_do_not_matter(
     scores = random.normal(size=(31, 3)).astype(dtype)
     labels = random.integers(0, 3, 31)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transil.recorder.BLOCK", block)
-        patch.setattr("transil.store_files.LABELS_KEPT", block)
+        patch.setattr("transil.scores.recorder.BLOCK", block)
+        patch.setattr("transil.scores.data_files.LABELS_KEPT", block)
         recorder = ScoreRecorder(folder, [3])
         edges = [0, *np.minimum(np.cumsum(portions, dtype=int), 31).tolist(), 31]
         for start, stop in zip(edges[:-1], edges[1:], strict=True):

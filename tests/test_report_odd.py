@@ -20,6 +20,7 @@ from hypothesis import given, settings
 
 from report_results import made_up
 from test_report import Balanced
+from transil._common.typed import read_record
 from transil.errors import TransilError
 from transil.experiment.results import Results, Setting
 from transil.report import figures_accuracy, figures_gains, figures_scores
@@ -33,7 +34,6 @@ from transil.report.tables import Entry, Row, Table, accuracy_table
 from transil.report.texts import UNPRINTABLE, cleaned
 from transil.report.wanted import wanted_by
 from transil.report.writers import to_csv
-from transil.typed import read_record
 
 RECIPE: dict[str, Any] = {
     "targets": ["cifar100"], "methods": ["lwf"], "states": [3], "seeds": [0, 1],

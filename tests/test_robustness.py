@@ -29,10 +29,10 @@ from transil import (
     fit_state,
     transfer,
 )
+from transil._common.files import read_json, write_json
+from transil.adaptation.score_files import correct_file
 from transil.correction import Bank, Newton, Pairs, Reference
-from transil.files import read_json, write_json
-from transil.interop import score_folders
-from transil.interop.score_files import correct_file
+from transil.scores import folders as score_folders
 
 
 def wrong(value: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 import sys
 import warnings
 from pathlib import Path
@@ -21,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from support import ok_here, refused, run_here, told
 from test_interop import write_released_layout
 from transil import Bank, ScoreStore, TransilError, fit, load_bank
-from transil.interop.score_files import correct_file, read_labels, read_scores
+from transil.adaptation.score_files import correct_file
+from transil.scores.files import read_labels, read_scores
 from transil.testing import biased_scores
 
 KINDS = (".npy", ".npz", ".pt", ".pth", ".ckpt", ".safetensors",
@@ -207,7 +207,7 @@ def test_damaged_and_crafted_arrow_files(
                 warnings.simplefilter("ignore")  # of numbers that are damaged
                 correct_file(source, target, bank, 3)
             target.unlink(missing_ok=True)
-    monkeypatch.setattr("transil.interop.zips.ANY_SIZE", 1 << 16)
+    monkeypatch.setattr("transil.scores.zips.ANY_SIZE", 1 << 16)
     zeros = pyarrow.table({f"{i}": np.zeros(200_000) for i in range(3)})
     feather.write_feather(zeros, str(tmp_path / "in.feather"), compression="zstd")
     parquet.write_table(zeros, tmp_path / "in.parquet")
@@ -268,7 +268,7 @@ def test_refusals_of_streams(
     ):
         piped(monkeypatch, text)
         refused(work, *words, says=says)
-    monkeypatch.setattr("transil.interop.tables.MOST_STREAMED", 100)
+    monkeypatch.setattr("transil.scores.tables.MOST_STREAMED", 100)
     piped(monkeypatch, csv_text(scores))
     refused(work, *words, says="standard input: more than")
 
@@ -298,43 +298,6 @@ def test_columns_that_are_no_scores(bank: Bank, scores: Any, work: Path) -> None
         work, "bank", "check", "in.csv", "--bank", "bank.json", "--state", "3", says="13 columns"
     )
     refused(work, "transfer", "bank.json", "-o", "x.json", "--keep", "id", says="go with --like")
-
-
-@pytest.mark.parametrize("kind", [".npy", ".pt", ".safetensors", ".csv", ".parquet", ".arrow"])
-def test_every_command_refuses_what_is_no_scores(
-    bank: Bank, scores: Any, work: Path, kind: str
-) -> None:
-    """NaN, another width, mixed types: in one line that names the file."""
-    holed, words = np.array(scores), np.array(["x"] * len(scores))
-    holed[3, 5] = np.nan
-    newest = np.where(np.arange(len(scores)) % 2, 8, -1)
-    write(work / "newest.parquet", {"label": newest})
-    np.save(work / "whole.npy", scores)
-    groups = ("--schedule", "4,4,4")
-    before = ("--newest-labels", "newest.parquet", "--before", f"in{kind}")
-    commands: list[tuple[str, ...]] = [
-        ("advise", f"in{kind}", *groups),
-        ("advise", "whole.npy", *groups, *before),
-        ("ledger", "record", f"in{kind}", *groups, "--state", "3", "--ledger", "new.json"),
-        ("bank", "check", f"in{kind}", "--state", "3", "--bank", "bank.json"),
-        ("transfer", "bank.json", "--like", f"in{kind}", "--state", "3", "-o", "new.json"),
-    ]
-    given: list[tuple[dict[str, Any], str]] = [
-        (columns_of(holed), r"in\W\w+\b.*(NaN|nan|not finite)"),
-        (columns_of(scores[:, :11]), "11 columns"),
-    ]
-    if kind in TABLES:
-        one = {**columns_of(scores), "class 5": words}
-        # Eight columns would be those of the second state.
-        last = {**columns_of(scores), **{f"class {i}": words for i in range(8, 12)}}
-        given += [(one, "11 columns"), (last, r"8 columns|not all columns are scores")]
-    for columns, says in given:
-        write(work / f"in{kind}", columns)
-        for line in commands:
-            done = run_here(*line, cwd=work)
-            assert done.returncode == 2, (line, done.stdout)
-            assert re.fullmatch(f"error: .*({says}).*\n", done.stderr), (line, done.stderr)
-    assert not (work / "new.json").exists()
 
 
 # -- stores ------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ import torch
 
 from support import UNEQUAL, unequal_store
 from transil import ScoreStore, TransilError, evaluate
+from transil._common.files import atomic_file, read_json, write_json
 from transil.correction.scales import measured_scales
 from transil.errors import DataWarning
-from transil.files import atomic_file, read_json, write_json
 
 
 def _files(folder: Path) -> dict[str, bytes]:

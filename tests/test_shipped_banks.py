@@ -18,6 +18,7 @@ import pytest
 
 from support import ok, ship
 from transil import Bank, ScoreScaleWarning, TransilError, evaluate, load_bank
+from transil._common.files import read_json, write_json
 from transil.cli.app import run
 from transil.correction import shipped
 from transil.correction.facts import Facts
@@ -25,7 +26,6 @@ from transil.correction.open_bank import OpenBank
 from transil.correction.registry import SOLVERS
 from transil.correction.shipped import ShippedBank, find_bank, shipped_any, shipped_banks
 from transil.experiment.results import Results
-from transil.files import read_json, write_json
 from transil.testing import biased_scores
 
 REAL = Path(str(resources.files("transil.banks")))

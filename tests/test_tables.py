@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from support import ok_here, run_here
+from test_score_files import columns_of, write
 from transil import Bank, fit
 from transil.testing import biased_scores
 
@@ -144,3 +146,40 @@ def test_mistakes_get_one_line_and_nothing_is_written(
         assert says in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("kind", [".npy", ".pt", ".safetensors", ".csv", ".parquet", ".arrow"])
+def test_every_command_refuses_what_is_no_scores(
+    bank: Bank, scores: Any, tmp_path: Path, kind: str
+) -> None:
+    """NaN, another width, mixed types: in one line that names the file."""
+    holed, words = np.array(scores), np.array(["x"] * len(scores))
+    holed[3, 5] = np.nan
+    newest = np.where(np.arange(len(scores)) % 2, 8, -1)
+    write(tmp_path / "newest.parquet", {"label": newest})
+    np.save(tmp_path / "whole.npy", scores)
+    groups = ("--schedule", "4,4,4")
+    before = ("--newest-labels", "newest.parquet", "--before", f"in{kind}")
+    commands: list[tuple[str, ...]] = [
+        ("advise", f"in{kind}", *groups),
+        ("advise", "whole.npy", *groups, *before),
+        ("ledger", "record", f"in{kind}", *groups, "--state", "3", "--ledger", "new.json"),
+        ("bank", "check", f"in{kind}", "--state", "3", "--bank", "bank.json"),
+        ("transfer", "bank.json", "--like", f"in{kind}", "--state", "3", "-o", "new.json"),
+    ]
+    given: list[tuple[dict[str, Any], str]] = [
+        (columns_of(holed), r"in\W\w+\b.*(NaN|nan|not finite)"),
+        (columns_of(scores[:, :11]), "11 columns"),
+    ]
+    if kind not in (".npy", ".pt", ".safetensors"):
+        one = {**columns_of(scores), "class 5": words}
+        # Eight columns would be those of the second state.
+        last = {**columns_of(scores), **{f"class {i}": words for i in range(8, 12)}}
+        given += [(one, "11 columns"), (last, r"8 columns|not all columns are scores")]
+    for columns, says in given:
+        write(tmp_path / f"in{kind}", columns)
+        for line in commands:
+            done = run_here(*line, cwd=tmp_path)
+            assert done.returncode == 2, (line, done.stdout)
+            assert re.fullmatch(f"error: .*({says}).*\n", done.stderr), (line, done.stderr)
+    assert not (tmp_path / "new.json").exists()

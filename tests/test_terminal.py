@@ -16,8 +16,8 @@ from image_files import make_folder
 from report_results import made_up
 from support import run_here, unequal_store
 from transil import fit
+from transil._common.files import read_json, write_json
 from transil.cli import output
-from transil.files import read_json, write_json
 
 # A terminal's title, a colour, the direction of reading, a line of its own, markup, an emoji code.
 EVIL = "\x1b]0;pwned\x07 \x9b31m \u202e \u2028 \x7f [red] :smile: \\"
@@ -170,7 +170,7 @@ def test_nor_does_it_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     output.say(EVIL)
     output.note(EVIL)
     output.complain("error", "bold red", EVIL)
-    with output.progress_bar(1.0) as update:
+    with output.progress_bar() as update:
         update(0.5, EVIL)
     shown = screen.getvalue()
     for part in ("\x1b]0", "\x07", "\x9b", "\u202e", "\u2028", "\x7f"):

@@ -10,10 +10,10 @@ import pytest
 
 from support import run_here
 from transil import TransilError
+from transil._common.settings import read_overrides
+from transil._common.yaml_files import read_yaml
 from transil.engine.recipes import load_recipe
 from transil.experiment.recipe import load_experiment
-from transil.settings import read_overrides
-from transil.yaml_files import read_yaml
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)

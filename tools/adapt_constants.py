@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 
 from transil import ScoreStore, TransilError, load_bank
+from transil._common.arrays import Float64Array
+from transil._common.files import write_json
 from transil.adaptation.columns import Columns, Corrected, temperature_of
 from transil.adaptation.left import left_of, softmax
 from transil.adaptation.matching import match
-from transil.arrays import Float64Array
 from transil.correction.scales import score_scale
-from transil.files import write_json
 
 NAMES = ("spread", "groups", "classes", "left")
 HALVINGS = 12

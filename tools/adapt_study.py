@@ -1,6 +1,6 @@
 """Try priors on simulated traffic, over the scores of many models.
 
-    python tools/adapt_study.py RUNS... -o results/adaptation [--show] [--page docs/adaptation.md]
+    python tools/adapt_study.py RUNS... -o results/adaptation [--show] [--page PAGE]...
 
 RUNS are folders of runs of `tools/any_schedule.py` (SET--SCHEDULE--METHOD), or a folder of scores that
 the paper's authors released. Each finished model meets every traffic of `TRAFFIC` with three seeds,
@@ -32,11 +32,11 @@ import numpy as np
 
 import transil
 from transil import ScoreStore, TransilError
+from transil._common.files import atomic_file, digest, read_json, sha256
+from transil._common.provenance import versions
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import BANK, DEFAULTS, RAW, Column, trial
-from transil.files import atomic_file, digest, read_json, sha256
 from transil.interop import dkt
-from transil.provenance import versions
 
 SEEDS = (0, 1, 2)
 TRAFFIC = (
@@ -57,6 +57,7 @@ WIDER = (
 WIDER_METHODS = ("ft", "lwf-t", "lucir")
 FORMAT = "transil-adaptation-trials"
 WAYS = (RAW, BANK, *DEFAULTS)
+SHORT = (RAW, BANK, "none+ledger", "uniform", "known", "none+ledger+newest")
 PARTS = ("set", "schedule", "method", "traffic")  # of a setting
 
 
@@ -193,9 +194,9 @@ def by_setting(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], dict[
 Settings = Mapping[tuple[str, ...], dict[str, float]]
 
 
-def table(settings: Settings, below: Sequence[str], *parts: str) -> str:
+def table(settings: Settings, below: Sequence[str], *parts: str, of: Sequence[str] = WAYS) -> str:
     """Means by parts of the setting; or, `below` some ways, how far at worst under the best of these."""
-    ways = [way for way in WAYS if all(way in values for values in settings.values())]
+    ways = [way for way in of if all(way in values for values in settings.values())]
     groups: dict[str, list[dict[str, float]]] = {}
     for key, values in sorted(settings.items()):
         name = ", ".join(key[PARTS.index(part)] for part in parts)
@@ -238,6 +239,7 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     wider = {k: v for k, v in settings.items() if k[:3] in models and k[3] in compared}
     either = (RAW, BANK)
     found = {
+        "short": table(every, (), "traffic", of=SHORT),
         "means": table(every, (), "traffic"),
         "means-method": table(every, (), "method"),
         "means-set": table(every, (), "set", "traffic"),
@@ -316,15 +318,16 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="where trials.json goes")
     parser.add_argument("--processes", type=int, default=2, help="how many at a time")
     parser.add_argument("--show", action="store_true", help="only sum up what is there")
-    parser.add_argument("--page", type=Path, help="a page whose tables are written, too")
+    parser.add_argument("--page", type=Path, action="append", default=[],
+                        help="a page whose tables are written, too; may be repeated")  # fmt: skip
     options = parser.parse_args()
     path = options.output / "trials.json"
     try:
         rows = read(path) if options.show else study(options.runs, path, options.processes)
         if not rows:
             raise TransilError(f"{path}: no trial; give folders of finished runs")
-        if options.page is not None:
-            write_page(options.page, tables(rows))
+        for page in options.page:
+            write_page(page, tables(rows))
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

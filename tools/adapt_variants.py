@@ -23,15 +23,15 @@ import numpy as np
 from adapt_study import SEEDS, opened, pipes, stores_of, write_page
 
 from transil import Corrector, ScoreStore, TransilError
+from transil._common.arrays import Float64Array, FloatArray
+from transil._common.files import atomic_file
 from transil.adaptation.columns import Corrected
 from transil.adaptation.corrector import LEAST_ROWS
 from transil.adaptation.left import softmax
 from transil.adaptation.priors import Situation
 from transil.adaptation.traffic import Cut, Traffic
-from transil.arrays import Float64Array, FloatArray
-from transil.files import atomic_file
 from transil.schedule import IntArray
-from transil.store_files import StateScores
+from transil.scores.data_files import StateScores
 
 TRAFFIC = (
     *(Traffic(ratio) for ratio in (1, 10, 100)),

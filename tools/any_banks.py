@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from transil._common.arrays import Float64Array
+from transil._common.files import read_json, write_json
+from transil._common.provenance import versions
 from transil.correction.any_fit import (
     CENTRES,
     PENALTY,
@@ -33,14 +36,15 @@ from transil.correction.any_fit import (
     solve,
     system_of,
 )
-from transil.correction.any_schedule import PLACE, SCORES, SIZE, WEIGHTS
+from transil.correction.any_schedule import PLACE, SCORES, SIZE, WEIGHTS, AdBiCAny
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.open_bank import GENERIC, GENERIC_PENALTY, OpenBank
 from transil.correction.parameters import Pairs
 from transil.correction.shipped import ANY, find_bank
 from transil.errors import TransilError
-from transil.files import read_json, write_json
-from transil.provenance import versions
+
+Predict = Callable[[Evidence], Pairs]
+Predictor = Callable[[Sequence[str]], Predict]  # from some runs
 
 LOSS = 0.003  # of accuracy: what is less is no loss worth a word
 # Methods whose heads are made of one training: to leave out one is to leave out all of them.
@@ -57,9 +61,21 @@ class Form(NamedTuple):
     rounds: int = ROUNDS
 
 
+class Interpolation(NamedTuple):
+    """No function: the mean of others' exact pairs, the nearer in the features the more. No likelihood.
+
+    `width`: of the bell that says how much, against the bumps of a form.
+    """
+
+    weights: Mapping[str, float]
+    width: float = 0.25  # the best of 1, 1/2, 1/3, 1/4 and of powers of the distance
+
+
 TAKEN = Form()
 NEIGHBOURS = {"newest size": 0.5, "after": 0.5, "before": 0.3, "behind": 0.3}
-FORMS = {
+FORMS: dict[str, Form | Interpolation] = {
+    "interpolation: place, size": Interpolation({**PLACE, **SIZE}),
+    "interpolation: place, size, scores": Interpolation(WEIGHTS),
     "one pair for all": Form({"newest": 1e-3}, centres=1),
     "place": Form(PLACE),
     "place, size": Form({**PLACE, **SIZE}),
@@ -77,20 +93,69 @@ FORMS = {
 }
 
 
-def kept(evidence: Sequence[Evidence], form: Form = TAKEN) -> dict[str, tuple[float, float]]:
+def kept(
+    evidence: Sequence[Evidence], form: Form | Interpolation = TAKEN
+) -> dict[str, tuple[float, float]]:
     """By run: mean loss above the optimum, uncorrected and predicted from the others."""
-    made = form_of(evidence, weights=form.weights, centres=form.centres)
-    level = levelled(made, evidence, form.penalty, form.rounds)
     runs = _runs(evidence)
-    systems = {run: system_of(made, states) for run, states in _runs(level).items()}
+    predictor = fitted(evidence, form) if isinstance(form, Form) else interpolated(evidence, form)
     found = {}
     for run, states in runs.items():
-        others = [systems[name] for name, of in runs.items() if not _related(of[0], states[0])]
-        fitted = solve(made, others, form.penalty)
+        predict = predictor([n for n, of in runs.items() if not _related(of[0], states[0])])
         raw = [loss(one, Pairs.identity(one.facts.state)) for one in states]
-        predicted = [loss(one, made.spread(fitted, one.facts)) for one in states]
-        found[run] = float(np.mean(raw)), float(np.mean(predicted))
+        found[run] = (
+            float(np.mean(raw)),
+            float(np.mean([loss(one, predict(one)) for one in states])),
+        )
     return found
+
+
+def fitted(evidence: Sequence[Evidence], form: Form) -> Predictor:
+    """By a function that is fitted on some runs."""
+    made = form_of(evidence, weights=form.weights, centres=form.centres)
+    level = levelled(made, evidence, form.penalty, form.rounds)
+    systems = {run: system_of(made, states) for run, states in _runs(level).items()}
+
+    def on(runs: Sequence[str]) -> Predict:
+        found = solve(made, [systems[run] for run in runs], form.penalty)
+        return lambda one: made.spread(found, one.facts)
+
+    return on
+
+
+def interpolated(evidence: Sequence[Evidence], form: Interpolation) -> Predictor:
+    """By a weighted mean of the exact pairs of some runs; beta in units of the scale."""
+    made = AdBiCAny(weights=form.weights, centres=np.zeros((1, len(form.weights))))
+    runs = _runs(evidence)
+    known = {
+        run: (
+            np.concatenate([made.points(one.facts) for one in states]) / form.width,
+            np.concatenate([_in_units(one) for one in states]),
+        )
+        for run, states in runs.items()
+    }
+
+    def on(names: Sequence[str]) -> Predict:
+        points, pairs = (
+            np.concatenate(part) for part in zip(*(known[name] for name in names), strict=True)
+        )
+
+        def predict(one: Evidence) -> Pairs:
+            away = made.points(one.facts)[:, None] / form.width - points
+            squares = (away**2).sum(axis=2)
+            near = np.exp(-0.5 * (squares - squares.min(axis=1, keepdims=True)))
+            alpha, beta = (near @ pairs / near.sum(axis=1, keepdims=True)).T
+            return Pairs(alpha, (one.facts.scale or 1.0) * beta)
+
+        return predict
+
+    return on
+
+
+def _in_units(one: Evidence) -> Float64Array:
+    """Alpha and beta / scale (state, 2); a common shift of all betas changes nothing."""
+    beta = one.pairs.beta - one.pairs.beta.mean()
+    return np.stack([one.pairs.alpha, beta / (one.facts.scale or 1.0)], axis=1)
 
 
 def _runs(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
@@ -178,12 +243,11 @@ def main() -> int:
     together = of_all(evidence)
     for name, form in FORMS.items():
         table[name] = {method: summary(kept(of, form)) for method, of in evidence.items()}
-        if (
-            form.weights is WEIGHTS and form.centres == CENTRES
-        ):  # hundreds of runs: not of all forms
-            share = form.penalty / PENALTY
-            of_others = form._replace(penalty=GENERIC_PENALTY * share)
-            table[name][GENERIC] = summary(kept(together, of_others))
+        if form.weights is WEIGHTS and getattr(form, "centres", CENTRES) == CENTRES:
+            # Hundreds of runs: not of all forms.
+            if isinstance(form, Form):
+                form = form._replace(penalty=GENERIC_PENALTY * form.penalty / PENALTY)
+            table[name][GENERIC] = summary(kept(together, form))
         print(name, *(f"{method} {of['kept']:.3f}" for method, of in table[name].items()))
     write_json(folder / "forms.json", table)
     provenance = {

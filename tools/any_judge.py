@@ -29,6 +29,7 @@ from any_banks import SAME_TRAINING, of_all
 from numpy.typing import NDArray
 
 from transil import ScoreStore, evaluate, fit, gains
+from transil._common.files import digest, read_json, sha256, write_json
 from transil.correction.any_fit import CENTRES, PENALTY, ROUNDS
 from transil.correction.any_schedule import WEIGHTS
 from transil.correction.bank import Bank
@@ -39,7 +40,6 @@ from transil.correction.parameters import Parameters
 from transil.correction.references import Reference
 from transil.correction.scales import FEWEST_ROWS, Distance, measured_scales
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
-from transil.files import digest, read_json, sha256, write_json
 
 ANY, SAME, BOUND = "any", "same", "bound"
 BANKS = (ANY, SAME, BOUND, GENERIC)

@@ -24,12 +24,12 @@ from any_networks import losses
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from transil._common.files import read_json, write_json
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.layers import AdBiCCentred
 from transil.correction.open_bank import OpenBank
 from transil.correction.scales import Distance
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
-from transil.files import read_json, write_json
 
 Kept = Mapping[str, NDArray[Any]]
 

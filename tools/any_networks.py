@@ -22,11 +22,11 @@ from typing import Any
 from any_banks import kept, loss, summary
 
 from transil import ScoreStore, evaluate
+from transil._common.files import write_json
 from transil.correction.evidence import Evidence, read_evidence
 from transil.correction.open_bank import OpenBank
 from transil.correction.parameters import Pairs
 from transil.errors import ScheduleWarning, ScoreScaleWarning, TransilError
-from transil.files import write_json
 from transil.interop import dkt
 
 

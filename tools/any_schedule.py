@@ -1,11 +1,11 @@
-"""Train references of many schedules, and keep what a bank for any schedule is fitted on.
+"""Train the references of the recipe `any-schedule`, and keep what its banks are fitted on.
 
     python tools/any_schedule.py tiny-a=DATA tiny-b=DATA mini-imagenet=DATA -o runs/any-schedule \
-        --keep results/any-schedule [--methods lwf,lucir] [--kinds shrink,grow] [train.epochs=4]
+        --keep results/any-schedule [--methods lwf,lucir] [--kinds shrink,grow] [data.val_per_class=20]
 
-Each schedule is learned by two of the sets, in turn. Of each run the pairs of every state, the
-Hessian of their fit, facts of the scores that need no label, and hits on test images are kept, a
-few kilobytes each; scores and checkpoints stay in the folder of runs. It resumes by itself.
+Trains as `transil run any-schedule` does. Of each run the pairs of every state, the Hessian of their
+fit, facts of the scores that need no label, and hits on test images are kept, a few kilobytes each;
+scores and checkpoints stay in the folder of runs. It resumes by itself.
 """
 
 from __future__ import annotations
@@ -21,69 +21,20 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
 
 from transil import ScoreStore, TransilError
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
+from transil._common.files import atomic_file
+from transil._common.settings import merge, read_overrides
 from transil.correction import Newton
 from transil.correction.affine import correct_groups
 from transil.correction.objective import Objective, Problem
 from transil.correction.parameters import Parameters
 from transil.correction.registry import get_correction
 from transil.correction.scales import score_scale
-from transil.data.opening import open_images
-from transil.engine import resolve
-from transil.engine.setup import completed, find_device, make_stream
 from transil.experiment.local import run_local
-from transil.experiment.plan import Task
-from transil.files import atomic_file
+from transil.experiment.schedules import Schedules, load_any, plan_references
 from transil.methods.registry import METHODS
-from transil.settings import read_overrides
 
-KINDS = {
-    "first50": [50] + [10] * 5,
-    "shrink": [30, 20, 15, 10, 10, 5, 5, 5],
-    "grow": [5, 5, 10, 10, 15, 25, 30],
-    "rand37": [12, 5, 5, 8, 3, 4],
-    "rand100": [7, 16, 3, 11, 22, 5, 9, 14, 2, 11],
-    "ones": [20, 1, 2, 10, 1, 5, 2, 15, 1, 3],
-    "saw": [25, 5, 25, 5, 20, 5, 15],
-    "first40": [40] + [5] * 12,
-    **{f"e{states}": [100 // states] * states for states in (2, 4, 10, 25, 5, 20)},
-}
-# Shorter than the recipes of whole experiments: so many models are wanted here.
-SLOW = {"lr": 0.1, "warmup": 2, "weight_decay": 5e-4}
-DROPS = {"schedule": "milestones", "drops": [0.5, 0.75], "factor": 0.1}
-TRAIN: dict[str, dict[str, Any]] = {
-    "lwf": {"epochs": 20},
-    "lwf-t": {"epochs": 12, "first_epochs": 30, "schedule": "cosine", **SLOW},
-    "lwf-all": {"epochs": 12, "first_epochs": 30, "schedule": "cosine", **SLOW},
-    "lucir": {"epochs": 16, "first_epochs": 24, **DROPS, **SLOW},
-    "ft": {"epochs": 10, "first_epochs": 24, "later_lr": "by-state", **DROPS, **SLOW},
-}
 CORRECTIONS = ("bic", "adbic", "adbic-centred")
-
-
-def tasks_of(options: argparse.Namespace, sets: dict[str, str]) -> list[Task]:
-    """Every run, the first turn of all schedules before the second."""
-    images = {name: open_images(path) for name, path in sets.items()}
-    names, tasks = list(sets), []
-    for turn in range(min(2, len(names))):
-        for number, (kind, sizes) in enumerate(KINDS.items()):
-            name = names[(number + turn) % len(names)]
-            for method in options.methods if kind in options.kinds else ():
-                data = {"path": sets[name], "sizes": sizes, "order": f"seed:{number}",
-                        "role": "reference", "val_per_class": 50}  # fmt: skip
-                over = {"data": data, "net": {"body": options.body}, "train": TRAIN[method]}
-                config = resolve(
-                    method=method,
-                    recipe=f"{method}-32",
-                    overrides=[over, read_overrides(options.settings)],
-                )
-                config = completed(config, images[name], find_device(config.engine.device))
-                counts = make_stream(config, images[name]).counts()["train"]
-                epochs = config.train.epochs_of
-                seen = sum(n * epochs(s) for s, n in enumerate(counts, start=1))
-                folder = options.output / f"{name}--{kind}--{method}"
-                tasks.append(Task(name, method, len(sizes), 1.0, 0, config, folder, seen))
-    return tasks
 
 
 def kept_of(store: ScoreStore) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -166,21 +117,32 @@ def main() -> int:
     parser.add_argument("words", nargs="+", metavar="NAME=DATA | setting=value")
     parser.add_argument("-o", "--output", type=Path, required=True, help="the folder of runs")
     parser.add_argument("--keep", type=Path, help="the folder of what is kept")
-    parser.add_argument("--methods", type=lambda text: text.split(","), default=list(TRAIN))
-    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
-    parser.add_argument("--body", default="resnet18-32")
+    for name in ("methods", "kinds"):
+        parser.add_argument(f"--{name}", type=lambda text: text.split(","))
+    parser.add_argument("--body")
     parser.add_argument("--processes", type=int)
     parser.add_argument("--together", type=int)
     options = parser.parse_intermixed_args()
     settings = [word for word in options.words if "." in word.partition("=")[0]]
     sets = dict(word.split("=", 1) for word in options.words if word not in settings)
-    options.settings = settings
+    over: dict[str, Any] = {
+        "references": list(sets),
+        "sets": {name: {"path": path} for name, path in sets.items()},
+    }
+    if options.methods:
+        over["methods"] = options.methods
+    if options.body:
+        over["net"] = {"body": options.body}
     try:
+        recipe = load_any("any-schedule", merge(over, read_overrides(settings)))
+        assert isinstance(recipe, Schedules)
+        tasks = plan_references(recipe, options.output).tasks
+        kinds = options.kinds or recipe.schedules
         failed = run_local(
-            tasks_of(options, sets),
+            [task for task in tasks if task.name.split("--")[1] in kinds],
             processes=options.processes,
             together=options.together,
-            tell=lambda share, text: print(f"{100 * share:5.1f} % {text}", flush=True),
+            progress=lambda share, text: print(f"{100 * share:5.1f} % {text}", flush=True),
         )
         for failure in failed:
             print(f"{failure.what}: {failure.reason}", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Write the tables of docs/any-schedule.md from the numbers that are committed.
+"""Write the tables about banks for any schedule from the numbers that are committed.
 
-    python tools/any_tables.py results/any-schedule docs/any-schedule.md
+    python tools/any_tables.py results/any-schedule docs/any-schedule.md results/any-schedule/tables.md
 
-Each table stands under a heading of the page; the JSON files of the folder hold its numbers.
+Each table stands under a heading of a page; the JSON files of the folder hold its numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import atomic_file, read_json
 from transil.errors import TransilError
-from transil.files import atomic_file, read_json
 
 Rows = Sequence[Mapping[str, Any]]
 METHODS = ("lwf", "lwf-t", "lwf-all", "lucir", "ft+", "siw", "ft")
@@ -68,6 +68,18 @@ def summary(judged: Mapping[str, Any]) -> str:
     head = ["method", "groups", "models", "raw", "any schedule", "same schedule", "bound", "generic",
             "share of the bound's gain", "worst gain", "losses, unwarned",
             "losses, unwarned: generic"]  # fmt: skip
+    return table(head, lines)
+
+
+def in_short(judged: Mapping[str, Any]) -> str:
+    """All methods together, for equal and unequal groups."""
+    lines = []
+    for equal in (True, False):
+        rows = [row for row in judged["rows"] if is_equal(row) == equal]
+        shown = [percent(mean(rows, key)) for key in ("raw", "any", "same", "bound", "generic")]
+        lines.append(["equal" if equal else "unequal", str(len(rows)), *shown, kept(rows)])
+    head = ["groups", "models", "raw", "any schedule", "same schedule", "bound", "generic",
+            "share of the bound's gain"]  # fmt: skip
     return table(head, lines)
 
 
@@ -186,7 +198,8 @@ def percent(share: float) -> str:
 
 # By heading of the page: the file, and what makes the table of it.
 TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "How well it holds": ("judged.json", summary),
+    "How well it holds": ("judged.json", in_short),
+    "By method": ("judged.json", summary),
     "By kind of schedule": ("kinds.json", kinds),
     "What the scores are measured on": ("judged.json", mixes),
     "Do references of a small network do?": ("networks.json", networks),
@@ -196,11 +209,15 @@ TABLES: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def written(page: str, folder: Path) -> str:
-    """The page with the first table under each of the headings as the numbers say."""
-    for heading, (name, made_of) in TABLES.items():
-        found = re.search(rf"^## {re.escape(heading)}\n.*?((?:^\|[^\n]*\n)+)", page, re.M | re.S)
+    """The page with the first table under each of the headings that it has as the numbers say."""
+    there = [heading for heading in TABLES if f"\n## {heading}\n" in page]
+    if not there:
+        raise TransilError(f"no heading of a table: {', '.join(TABLES)}")
+    for heading in there:
+        name, made_of = TABLES[heading]
+        found = re.search(rf"^## {re.escape(heading)}\n[^#]*?((?:^\|[^\n]*\n)+)", page, re.M | re.S)
         if found is None:
-            raise TransilError(f"no table under '## {heading}'")
+            continue  # words alone
         made = made_of(read_json(folder / name)) + "\n"
         page = page[: found.start(1)] + made + page[found.end(1) :]
     return page
@@ -212,15 +229,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="forms.json and judged.json are there")
-    parser.add_argument("page", type=Path)
+    parser.add_argument("pages", type=Path, nargs="+", metavar="page")
     options = parser.parse_args()
     try:
-        text = written(options.page.read_text(), options.folder)
+        texts = {page: written(page.read_text(), options.folder) for page in options.pages}
     except TransilError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with atomic_file(options.page) as file:
-        file.write(text.encode())
+    for page, text in texts.items():
+        with atomic_file(page) as file:
+            file.write(text.encode())
     return 0
 
 

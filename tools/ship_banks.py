@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import fmean
 
 from transil import Bank
+from transil._common.files import write_json
 from transil.correction.shipped import DEFAULT
 from transil.errors import TransilError
 from transil.experiment.choosing import candidate_means
 from transil.experiment.results import Results
-from transil.files import write_json
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "transil" / "banks"
 # Candidates that differ by less than this (points) transfer equally well.

@@ -33,11 +33,9 @@ class Half:
         return len(self.data)
 
     def __getitem__(self, row):
-        image, label = Image.fromarray(self.data[row]), self.targets[row]
-        plain = seq_cifar100.transforms.ToTensor()(image)
-        return (
-            (self.transform(image), label, plain) if self.train else (self.transform(image), label)
-        )
+        image, label = self.transform(Image.fromarray(self.data[row])), self.targets[row]
+        # The third is what LwF's teacher sees: here what the student does, since nothing is augmented.
+        return (image, label, image) if self.train else (image, label)
 
 
 @register_backbone("small")
@@ -66,6 +64,7 @@ def main():
     words += ["--num_workers=0", "--permute_classes=1", "--non_verbose=1"]
     words += [f"--base_path={tempfile.mkdtemp()}/", *["--validation=20"] * reference]
     sys.argv[1:] = words
+    torch.set_num_threads(1)  # Mammoth takes two, which on a busy machine wait for each other
     model, dataset, settings = mammoth.initialize()
 
     def end_eval(dataset, accuracies):  # a hook of Mammoth's models

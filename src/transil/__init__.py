@@ -22,12 +22,12 @@ from transil.correction import (
     transfer,
 )
 from transil.errors import AdaptationWarning, ConvergenceWarning, ScoreScaleWarning, TransilError
-from transil.evaluation import evaluate
-from transil.gains import gains
-from transil.metrics import Metrics
-from transil.recorder import ScoreRecorder
+from transil.evaluation.evaluate import evaluate
+from transil.evaluation.gains import gains
+from transil.evaluation.metrics import Metrics
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.recorder import ScoreRecorder
+from transil.scores.store import ScoreStore
 
 __all__ = [
     "AdBiC",

@@ -538,6 +538,7 @@ EXPERIMENTS = (
         "new",
         3,
     ),
+    Target("run schedules.yaml -o new --plan", "schedules.yaml", "yaml yaml text", "", "new", 3),
     Target(STUDY, "experiment.yaml", "yaml", "done", "done"),
     Target(STUDY, "done/runs/*/run.json", "json json text place beside", "experiment.yaml", "done"),
     Target(STUDY, "done/runs/*/label-map.json", "json place", "experiment.yaml", "done"),

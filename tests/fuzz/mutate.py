@@ -265,10 +265,10 @@ def signed_of(path: Path, random: Random) -> None:
 
 def signed(text: str) -> str:
     """A ledger or corrector with its right checksum: without, all that is changed stops there."""
+    from transil._common.typed import read_record, sealed
     from transil.adaptation.corrector_file import CorrectorFile
     from transil.adaptation.ledger import LedgerFile
     from transil.errors import TransilError
-    from transil.typed import read_record, sealed
 
     kinds: dict[str, Any] = {"transil-ledger": LedgerFile, "transil-corrector": CorrectorFile}
     try:

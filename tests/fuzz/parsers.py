@@ -93,7 +93,7 @@ def read_store(raw: bytes) -> None:
 def read_tensors(raw: bytes) -> None:
     """A data file of a store, with a manifest that agrees with it."""
     from transil.schedule import Schedule
-    from transil.store_files import FileEntry, checked_scores, read_data
+    from transil.scores.data_files import FileEntry, checked_scores, read_data
 
     path = _file("tensors.safetensors", raw)
     checksum = hashlib.sha256(raw).hexdigest()
@@ -110,9 +110,9 @@ def read_results(raw: bytes) -> None:
 
 
 def read_recipe(raw: bytes) -> None:
-    from transil.experiment.recipe import load_experiment
+    from transil.experiment.schedules import load_any
 
-    load_experiment(str(_file("recipe.yaml", raw)))
+    load_any(str(_file("recipe.yaml", raw)))
 
 
 def read_config(raw: bytes) -> None:
@@ -218,7 +218,7 @@ def read_shares(raw: bytes) -> None:
 
 
 def read_table(raw: bytes) -> None:
-    from transil.interop.tables import check_table, read_table
+    from transil.scores.tables import check_table, read_table
 
     path = _file("table.csv", raw)
     table = read_table(path)

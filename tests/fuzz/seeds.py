@@ -74,6 +74,19 @@ limits:
   - Made for tests.
 """
 
+SCHEDULES = """\
+references: [radial, noise]
+methods: [lwf]
+schedules: {even: [2, 2], first: [2, 1, 1]}
+kind: tiny
+data: {val_per_class: 2}
+sets:
+  radial: {path: "formula:radial?classes=4&train=20&test=4&size=16"}
+  noise: {path: "formula:noise?classes=4&train=20&test=4&size=16"}
+train: {epochs: 1}
+per_method: {lwf: {train: {lr: 0.1}}}
+"""
+
 
 def build(folder: Path) -> Path:
     """All seeds, once; `folder` must not be there."""
@@ -249,6 +262,7 @@ def _images(folder: Path) -> None:
 def _trainings(folder: Path) -> None:
     (folder / "training.yaml").write_text(TRAINING)
     (folder / "experiment.yaml").write_text(EXPERIMENT)
+    (folder / "schedules.yaml").write_text(SCHEDULES)
     made = made_up(targets=("strokes",), methods=("lwf",), states=(2,), name="tried")
     (folder / "results").mkdir()
     made.save(folder / "results")

@@ -9,7 +9,15 @@ from fuzz.findings import FINDINGS, GROUPS
 from fuzz.sizes import ALL
 
 # Of the long groups, those that `make test` runs.
-SOME = {"values": 16, "yaml": 10, "pipes": 10, "surroundings": 5, "numbers": 2}
+SOME = {
+    "values": 16,
+    "yaml": 10,
+    "pipes": 10,
+    "surroundings": 5,
+    "remembered": 3,
+    "numbers": 2,
+    "archives": 2,
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -79,7 +79,20 @@ def _changed(line: str, needs: str, file: str, outputs: str = "") -> Callable[[b
 
 VALUES = st.tuples(st.integers(0, 999), TREES).map(lambda pair: json.dumps(pair).encode())
 YAML = st.dictionaries(
-    st.sampled_from(["references", "targets", "methods", "states", "sets", "train", "x", "kind"]),
+    st.sampled_from(
+        [
+            "references",
+            "targets",
+            "methods",
+            "states",
+            "schedules",
+            "data",
+            "sets",
+            "train",
+            "x",
+            "kind",
+        ]
+    ),
     TREES,
     max_size=5,
 ).map(lambda data: "\n".join(f"{k}: {json.dumps(v)}" for k, v in data.items()).encode())

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.arrays import FloatArray, check_raw
 from transil.adaptation.assumptions import Assumption, assumptions_of
 from transil.adaptation.corrector import LEAST_ROWS, NO_BANK, Corrector
 from transil.adaptation.ledger import Ledger
@@ -23,7 +24,6 @@ from transil.adaptation.priors import Prior
 from transil.adaptation.risk import Risk
 from transil.adaptation.table import read_table
 from transil.adaptation.view import Given, View, levels
-from transil.arrays import FloatArray, check_raw
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, read_order, state_of
 from transil.correction.open_bank import GENERIC

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transil.arrays import Float64Array, FloatArray, Scores
+from transil._common.arrays import Float64Array, FloatArray, Scores
 from transil.correction.affine import correct_columns
 from transil.correction.bank import Bank
 from transil.correction.scales import score_scale

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from transil._common.arrays import Float64Array, FloatArray, to_numpy
 from transil.adaptation.columns import Columns
-from transil.arrays import Float64Array, FloatArray, to_numpy
 from transil.errors import TransilError
 from transil.schedule import Schedule, ScheduleLike
-from transil.store_files import StateScores, checked_scores
+from transil.scores.data_files import StateScores, checked_scores
 
 if TYPE_CHECKING:
     from transil.adaptation.corrector import Corrector

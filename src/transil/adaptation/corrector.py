@@ -17,6 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from transil._common.arrays import Float64Array, FloatArray, check_raw
+from transil._common.pretrained import Pretrained
 from transil.adaptation.columns import Columns, Corrected, temperature_of
 from transil.adaptation.corrector_file import FORMAT, VERSION, read_corrector, write_corrector
 from transil.adaptation.ledger import Ledger, open_ledger
@@ -25,12 +27,10 @@ from transil.adaptation.matching import Spread, match, mean_softmax
 from transil.adaptation.priors import CAUTIOUS, Prior, Situation, find_prior, with_newest
 from transil.adaptation.sample import SIZE, Sample, different
 from transil.adaptation.table import Table, read_table
-from transil.arrays import Float64Array, FloatArray, check_raw
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, backwards, read_order
 from transil.correction.shipped import bank_for, load_bank
 from transil.errors import AdaptationWarning, TransilError
-from transil.pretrained import Pretrained
 from transil.schedule import IntArray, Schedule, ScheduleLike
 
 NO_BANK = "none"  # in place of a bank: the prior alone is used

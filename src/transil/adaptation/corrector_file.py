@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
+from transil._common.arrays import Float64Array
+from transil._common.files import check_replaceable, open_regular, write_json
+from transil._common.typed import Between, read_file, sealed
 from transil._version import __version__
 from transil.adaptation.columns import Columns
 from transil.adaptation.priors import Prior
-from transil.arrays import Float64Array
 from transil.errors import TransilError
-from transil.files import check_replaceable, open_regular, write_json
 from transil.schedule import Schedule
-from transil.typed import Between, read_file, sealed
 
 if TYPE_CHECKING:
     from transil.adaptation.corrector import Corrector

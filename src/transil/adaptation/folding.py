@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.arrays import Float64Array, is_torch, to_numpy
 from transil.adaptation.columns import Columns
-from transil.arrays import Float64Array, is_torch, to_numpy
 from transil.errors import TransilError
 
 
@@ -63,14 +63,12 @@ def _folded_module(columns: Columns, head: Any) -> Any:
     """A linear layer for a linear head; for a cosine head features are normalised before it."""
     import torch
 
-    from transil.nets.heads import CosineHead, Normalise
+    from transil.correction.torch_layer import Normalise
 
     weight = _numbers(getattr(head, "weight", None), "weight of the head", len(columns.scale), 2)
     given = head.weight
-    cosine = isinstance(head, CosineHead) or (
-        not isinstance(head, torch.nn.Linear)
-        and any(hasattr(head, name) for name in ("eta", "sigma"))
-    )
+    names = ("eta", "sigma")
+    cosine = not isinstance(head, torch.nn.Linear) and any(hasattr(head, name) for name in names)
     if cosine:
         eta = head.eta if hasattr(head, "eta") else getattr(head, "sigma", None)
         factor = 1.0 if eta is None else float(to_numpy(eta).reshape(-1)[0])

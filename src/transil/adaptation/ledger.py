@@ -15,11 +15,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
+from transil._common.files import check_replaceable, locked, write_json
+from transil._common.typed import Between, read_file, sealed
 from transil.errors import TransilError
-from transil.files import check_replaceable, locked, write_json
 from transil.schedule import MOST_CLASSES, Schedule, ScheduleLike
-from transil.typed import Between, read_file, sealed
 
 FORMAT, VERSION = "transil-ledger", 1
 Share = Annotated[float, Between(0, 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from transil.arrays import Float64Array, FloatArray
+from transil._common.arrays import Float64Array, FloatArray
 
 # Below it there is nothing to recover. In references (tiny-a) plain fine-tuning has 0.08 at the most,
 # methods that keep something have 0.23 or more: this is the middle, of logarithms (docs/adaptation.md).

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from transil._common.arrays import Float64Array, FloatArray
 from transil.adaptation.columns import Columns, Corrected
-from transil.arrays import Float64Array, FloatArray
 from transil.errors import TransilError
 from transil.schedule import IntArray
 

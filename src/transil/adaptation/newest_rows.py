@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transil._common.arrays import FloatArray, to_numpy
 from transil.adaptation.columns import Columns, Corrected
 from transil.adaptation.newest import Count, NewestShare, newest_share
 from transil.adaptation.table import read_table
-from transil.arrays import FloatArray, to_numpy
 from transil.correction.columns import OrderLike, backwards, read_order
 from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
-from transil.store_files import whole_labels
+from transil.scores.data_files import whole_labels
 
 LEAST_LABELLED = 16
 UNKNOWN = -1

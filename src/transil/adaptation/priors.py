@@ -24,9 +24,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from transil.arrays import Float64Array, to_numpy
+from transil._common.arrays import Float64Array, to_numpy
+from transil._common.registry import Registry, nearest
 from transil.errors import TransilError
-from transil.registry import Registry, nearest
 from transil.schedule import IntArray
 
 CAUTIOUS = "cautious"

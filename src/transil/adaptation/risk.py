@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.schedule import IntArray
 
 # Shares of the newest group that are looked at.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from transil.arrays import FloatArray
+from transil._common.arrays import FloatArray
 
 SIZE = (
     4096  # rows: shifts found on them are moved by more of them no further than errors of counting

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import FloatArray, check_finite, is_torch, refuse_masks, to_numpy
+from transil._common.arrays import FloatArray, check_finite, is_torch, refuse_masks, to_numpy
 from transil.errors import TransilError, reason
-from transil.frames import array_of, column_names, is_frame, like_frame
+from transil.scores.frames import array_of, column_names, is_frame, like_frame
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
 

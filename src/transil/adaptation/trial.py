@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.arrays import Float64Array, FloatArray
+from transil._common.registry import nearest
 from transil.adaptation.corrector import LEAST_ROWS, Corrector
 from transil.adaptation.ledger import Ledger
 from transil.adaptation.priors import PRIORS
 from transil.adaptation.traffic import Cut, Traffic
-from transil.arrays import Float64Array, FloatArray
 from transil.correction.bank import Bank
 from transil.correction.shipped import bank_for, load_bank
 from transil.errors import AdaptationWarning, ScheduleWarning, ScoreScaleWarning, TransilError
-from transil.gains import weighted_gain
-from transil.hits import Correct, Hits, are_nested
-from transil.registry import nearest
-from transil.scores import ScoreStore, as_store
+from transil.evaluation.gains import weighted_gain
+from transil.evaluation.hits import Correct, Hits, are_nested
+from transil.scores.store import ScoreStore, as_store
 
 RAW, BANK = "raw", "bank"
 DEFAULTS = (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from transil._common.arrays import Float64Array, FloatArray
 from transil.adaptation.columns import Columns, Corrected
 from transil.adaptation.corrector import Corrector
 from transil.adaptation.priors import Situation
-from transil.arrays import Float64Array, FloatArray
 from transil.schedule import IntArray, Schedule
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transil.arrays import check_finite
+from transil._common.arrays import check_finite
+from transil._common.files import check_output, check_replaceable, read_json
+from transil.adaptation.score_files import read_state
 from transil.cli.options import Keep, Key, Order, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say, stdout
 from transil.errors import TransilError
-from transil.files import check_output, check_replaceable, read_json
-from transil.interop.array_files import TORCH, load_array
-from transil.interop.score_files import read_labels, read_scores, read_state
+from transil.scores.array_files import TORCH, load_array
+from transil.scores.files import read_labels, read_scores
 
 if TYPE_CHECKING:
     from transil.adaptation.advice import Advice
 
 WIDEST = 96  # characters of a line
 MINE = "mine.json"  # where a next command has the correction written
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("advise", short_help="What to do with scores that have no labels.")(advise_command)
 
 
 def advise_command(

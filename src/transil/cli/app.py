@@ -10,16 +10,19 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from transil import __version__
+from transil._common.unforeseen import unforeseen
 from transil.cli import (
     advise,
     banks,
+    check,
     correct,
     data,
     demo,
@@ -36,29 +39,55 @@ from transil.cli.output import complain, drop_warnings, note, tell_warnings, war
 from transil.cli.streams import Stream, guarded
 from transil.errors import TransilError
 from transil.plugins import add_plugin
-from transil.unforeseen import unforeseen
 
+# How `app` and its groups show help.
+SHOWN: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
+# The commands in the order of the help, each with its line there; below them those of groups.
+COMMANDS: dict[str, tuple[Callable[..., Any], str]] = {
+    "advise": (advise.advise_command, "What to do with scores that have no labels."),
+    "import-scores": (scores.import_scores, "Scores of a model into a store."),
+    "evaluate": (evaluate.evaluate_command, "Accuracy, raw and corrected."),
+    "correct": (correct.correct, "Correct a file of scores."),
+    "export": (export.export_command, "A corrected last layer, to serve."),
+    "import-bank": (fits.import_bank, "Released parameters into a bank."),
+    "fit": (fits.fit_command, "Fit a correction on references."),
+    "transfer": (fits.transfer_command, "From references to a target."),
+    "train": (train.train_command, "Train a model state by state."),
+    "methods": (train.methods_command, "What can be trained."),
+    "recipes": (train.recipes_command, "Ready-made settings."),
+    "predict": (predict.predict, "Classes of new images, by a trained model."),
+    "run": (experiments.run_command, "A whole experiment, from images to a report."),
+    "report": (experiments.report_command, "Tables and figures of experiments."),
+    "demo": (demo.demo, "See it work, from images to a report."),
+    "bank list": (banks.list_command, "The banks that come with transil."),
+    "bank show": (banks.show, "What a bank is, its alpha and beta."),
+    "bank make": (banks.make, "The bank of your schedule."),
+    "bank compare": (banks.compare, "How far two banks are apart."),
+    "bank check": (check.check_command, "How banks go with scores, without labels."),
+    "ledger record": (ledger.record, "Keep what the scores of an update say."),
+    "ledger show": (ledger.show, "What is remembered."),
+    "data list": (data.list_command, "What can be opened."),
+    "data show": (data.show, "Counts, statistics, a picture."),
+    "data convert": (data.convert_command, "Any source into decoded images."),
+    "data cache": (data.cache_command, "List or clear the decoded cache."),
+}
 app = typer.Typer(
     name="transil",
     help="Class-incremental learning without memory: correct the bias towards recent classes.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
+    **SHOWN,
 )
-advise.add_to(app)
-scores.add_to(app)
-evaluate.add_to(app)
-correct.add_to(app)
-export.add_to(app)
-fits.add_to(app)
-banks.add_to(app)
-ledger.add_to(app)
-data.add_to(app)
-train.add_to(app)
-predict.add_to(app)
-experiments.add_to(app)
-demo.add_to(app)
+groups = {
+    "bank": typer.Typer(help="Look at banks.", **SHOWN),
+    "ledger": typer.Typer(help="Remember how often classes came when they were new.", **SHOWN),
+    "data": typer.Typer(help="Look at image sets.", **SHOWN),
+}
+for _words, (_command, _help) in COMMANDS.items():
+    _group, _, _name = _words.rpartition(" ")
+    groups.get(_group, app).command(_name, short_help=_help)(_command)
+for _group, _commands in groups.items():
+    app.add_typer(_commands, name=_group)
 
 
 def _version(wanted: bool) -> None:
@@ -74,12 +103,12 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     plugins: Annotated[
         list[str] | None,
-        typer.Option("--import", metavar="FILE", help="A Python file (or module) that registers "
-                     "methods or corrections of your own; may be repeated. Also: $TRANSIL_IMPORT."),
+        Option("--import", metavar="FILE", help="A Python file (or module) that registers "
+                     "methods or corrections of your own; may be repeated. Also: $TRANSIL_IMPORT.")
     ] = None,
 ) -> None:  # fmt: skip
     del version
@@ -90,7 +119,7 @@ def _root(
 def run(args: Sequence[str] | None) -> int:
     """Run one command line; bad input is told in one line, never as a traceback."""
     words = list(sys.argv[1:] if args is None else args)
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *_, **__: warn(str(message))
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     with guarded() as out:
@@ -106,7 +135,7 @@ def _told(words: list[str]) -> int:
     usage_error: Any = typer.BadParameter.__bases__[0]
     try:
         _check_words(words)
-        result: Any = _command().main(words, prog_name="transil", standalone_mode=False)
+        result: Any = _compiled().main(words, prog_name="transil", standalone_mode=False)
         if result == 130:  # newer versions of typer turn Ctrl-C into this
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -118,7 +147,8 @@ def _told(words: list[str]) -> int:
             return 0
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "transil"
-        return _fail(f"{_one_line(error)} (see: {command} --help)")
+        told = error.format_message() if hasattr(error, "format_message") else error
+        return _fail(f"{told} (see: {command} --help)")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}")
@@ -131,7 +161,7 @@ def _told(words: list[str]) -> int:
 
 
 @cache
-def _command() -> Any:
+def _compiled() -> Any:
     """The commands, put together once: that takes longer than many of them."""
     return typer.main.get_command(app)
 
@@ -176,14 +206,6 @@ def _stopped(how: str, code: int) -> int:
         f"transil: {how}; nothing half-written is left, and the same command goes on or begins again"
     )
     return code
-
-
-def _one_line(error: Any) -> str:
-    return str(error.format_message() if hasattr(error, "format_message") else error)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(str(message))
 
 
 class _Terminated(SystemExit):

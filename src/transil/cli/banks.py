@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
-from transil.cli.check import check_command
+from transil._common.files import check_replaceable
+from transil.adaptation.score_files import like_file
 from transil.cli.options import Groups, Keep, Key, read_names
 from transil.cli.output import (
     check_apart,
@@ -29,26 +30,13 @@ from transil.correction.shipped import ANY, find_bank, load_bank, shipped_any, s
 from transil.correction.strength import AS_FITTED
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.files import check_replaceable
-from transil.interop.score_files import like_file
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    bank = typer.Typer(help="Look at banks.", no_args_is_help=True, rich_markup_mode=None)
-    bank.command("list", short_help="The banks that come with transil.")(list_command)
-    bank.command("show", short_help="What a bank is, its alpha and beta.")(show)
-    bank.command("make", short_help="The bank of your schedule.")(make)
-    bank.command("compare", short_help="How far two banks are apart.")(compare)
-    bank.command("check", short_help="How banks go with scores, without labels.")(check_command)
-    app.add_typer(bank, name="bank")
 
 
 def list_command(
     beginning: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only those whose name begins so.")
+        str, Argument(metavar="[NAME]", help="Only those whose name begins so.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the banks that come with transil.
 
@@ -70,18 +58,18 @@ def list_command(
             f"no bank that comes with transil has a name that begins with '{beginning}'; names are "
             f"METHOD-any or METHOD-sSTATES-CORRECTION-SOLVER, such as {names[0]}, of {methods}"
         )
-    found = [row for row in _shipped() if str(row["name"]).startswith(beginning)]
-    open_ones = [row for row in found if row["states"] is None]
-    of_one = [row for row in found if row["states"] is not None]
+    found = [row for row in _shipped() if row["name"].startswith(beginning)]
     if as_json:
         print_json(found)
         return
+    open_ones = [
+        [row["name"], *(_range(row["seen"][key]) for key in ("states", "classes"))]
+        for row in found
+        if row["states"] is None
+    ]
+    of_one = [row for row in found if row["states"] is not None]
     if open_ones:
-        rows = [
-            [row["name"], *(_range(row["seen"][key]) for key in ("states", "classes"))]
-            for row in open_ones
-        ]
-        print_table("for any schedule", ["name", "states seen", "classes seen"], rows)
+        print_table("for any schedule", ["name", "states seen", "classes seen"], open_ones)
     if of_one:
         _print_list([{key: _cell(value) for key, value in row.items()} for row in of_one])
     if not found:
@@ -128,18 +116,14 @@ def _range(limits: Sequence[float]) -> str:
 
 
 def make(
-    bank: Annotated[
-        str, typer.Argument(help="A method, 'generic', or a file of fit --any-schedule.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")],
+    bank: Annotated[str, Argument(help="A method, 'generic', or a file of fit --any-schedule.")],
+    output: Annotated[Path, Option("--output", "-o", help="The bank file to write (JSON).")],
     schedule: Groups = None,
     like: Annotated[
         Path | None,
-        typer.Option(
-            help="Measure these scores once (any kind of file): for single images later on."
-        ),
+        Option(help="Measure these scores once (any kind of file): for single images later on."),
     ] = None,
-    state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+    state: Annotated[int | None, Option(help="For --like: the state of the scores.")] = None,
     key: Key = None,
     keep: Keep = None,
 ) -> None:
@@ -170,12 +154,12 @@ def make(
 
 
 def show(
-    path: Annotated[str, typer.Argument(help="A bank: a file or a name.")],
+    path: Annotated[str, Argument(help="A bank: a file or a name.")],
     reference: Annotated[
-        str | None, typer.Option(help="Show this reference instead of the transferred pairs.")
+        str | None, Option(help="Show this reference instead of the transferred pairs.")
     ] = None,
     schedule: Groups = None,
-    as_json: Annotated[bool, typer.Option("--json", help="What is applied, as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="What is applied, as JSON.")] = False,
 ) -> None:
     """Show what a bank is for, where it comes from, and its alpha and beta.
 
@@ -223,11 +207,7 @@ def show(
         ]
         title = f"uncertainty (standard deviation over references), state {last}"
         print_table(title, ["group", "alpha", "beta"], rows)
-    fitted = [
-        item.name
-        for item in bank.references
-        if item.records and (reference is None or item.name == reference)
-    ]
+    fitted = [r.name for r in bank.references if r.records and reference in (None, r.name)]
     for name in fitted[:SHOWN]:
         print_records(bank, name)
     if len(fitted) > SHOWN:
@@ -254,9 +234,9 @@ def print_open(name: str, curve: OpenBank) -> None:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A bank: a file or a name.")],
-    second: Annotated[str, typer.Argument(help="Another.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON.")] = False,
+    first: Annotated[str, Argument(help="A bank: a file or a name.")],
+    second: Annotated[str, Argument(help="Another.")],
+    as_json: Annotated[bool, Option("--json", help="The differences as JSON.")] = False,
 ) -> None:
     """Compare what two banks apply: facts that differ, and how far alpha and beta are apart.
 
@@ -283,14 +263,11 @@ def compare(
         if not (a.knows(state) and b.knows(state)):
             continue
         x, y = a.applied(state), b.applied(state)
-        alpha, beta = y.alpha - x.alpha, y.beta - x.beta
-        rows.append({
-            "state": state,
-            "alpha_largest": float(np.abs(alpha).max()),
-            "alpha_rms": float(np.sqrt(np.mean(alpha**2))),
-            "beta_largest": float(np.abs(beta).max()),
-            "beta_rms": float(np.sqrt(np.mean(beta**2))),
-        })  # fmt: skip
+        row: dict[str, float] = {"state": state}
+        for name, off in (("alpha", y.alpha - x.alpha), ("beta", y.beta - x.beta)):
+            row[f"{name}_largest"] = float(np.abs(off).max())
+            row[f"{name}_rms"] = float(np.sqrt(np.mean(off**2)))
+        rows.append(row)
     if as_json:
         print_json({"facts": differ, "states": rows})
         return
@@ -305,11 +282,11 @@ def compare(
 def _facts(bank: Bank) -> dict[str, str]:
     penalty = bank.settings.get("penalty", {})
     bound = " (upper bound over single references)" if bank.transfer.how == "oracle" else ""
-    how = bank.transfer.how + bound
     names = [reference.name for reference in bank.references]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     sizes = list(bank.schedule.sizes)
     resized = bank.provenance.get("fitted_sizes", sizes) != sizes
+    made_by = bank.provenance.get("versions", {}).get("transil")
     return {
         "method": bank.method or "not given",
         "schedule": f"{bank.schedule}{' (fitted on other sizes)' if resized else ''}",
@@ -318,10 +295,10 @@ def _facts(bank: Bank) -> dict[str, str]:
         "penalty": ", ".join(f"{c} {name}^2" for name, c in penalty.items()) or "not given",
         "scores": bank.score_kind + (", rescaled" if bank.provenance.get("rescaled") else ""),
         "score scale": _cell({s: bank.scale(s) for s in range(2, bank.schedule.states + 1)}),
-        "transfer": how,
+        "transfer": bank.transfer.how + bound,
         "strength": f"{bank.strength:g}" + " (as fitted)" * (bank.strength == AS_FITTED),
         "references": shown + _where(bank),
-        "made by": _made_by(bank),
+        "made by": f"transil {made_by}" if made_by else "not given",
     }
 
 
@@ -354,11 +331,6 @@ def _cell(value: Any) -> str:
         known = [scale for scale in value.values() if scale is not None]
         return f"{min(known):.3g} to {max(known):.3g}" if known else "-"
     return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-def _made_by(bank: Bank) -> str:
-    versions = bank.provenance.get("versions", {})
-    return f"transil {versions['transil']}" if "transil" in versions else "not given"
 
 
 def note_turned(pairs: Mapping[int, Parameters], whose: str = "") -> None:
@@ -395,8 +367,5 @@ def print_records(bank: Bank, name: str) -> None:
         for state, r in sorted(reference.records.items())
     ]
     told = [k for k in range(len(headings)) if any(row[k] != "-" for row in rows)]
-    print_table(
-        f"fit of {name} by {bank.solver}",
-        [headings[k] for k in told],
-        [[row[k] for k in told] for row in rows],
-    )
+    title, told_rows = f"fit of {name} by {bank.solver}", [[row[k] for k in told] for row in rows]
+    print_table(title, [headings[k] for k in told], told_rows)

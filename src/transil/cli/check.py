@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from transil.cli.options import (
     Groups,
@@ -23,22 +23,18 @@ from transil.correction.checks import BankCheck, check_bank, fitting_banks
 from transil.correction.scales import Distance, Mismatch
 from transil.correction.shipped import ANY, load_bank, shipped_any
 from transil.errors import TransilError
-from transil.interop.score_files import read_scores
+from transil.scores.files import read_scores
 
 
 def check_command(
-    source: Annotated[
-        Path, typer.Argument(help="Raw scores, in any kind of file that 'correct' reads.")
-    ],
-    state: Annotated[int, typer.Option(help="The model's state, from 1.")],
+    source: Annotated[Path, Argument(help="Raw scores, in any kind of file that 'correct' reads.")],
+    state: Annotated[int, Option(help="The model's state, from 1.")],
     bank: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A bank (file or name); may be repeated. Else the default of each method."
-        ),
+        Option(help="A bank (file or name); may be repeated. Else the default of each method."),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All shipped banks that fit, not only the defaults.")
+        bool, Option("--all", help="All shipped banks that fit, not only the defaults.")
     ] = False,
     schedule: Groups = None,
     order: Order = None,
@@ -46,7 +42,7 @@ def check_command(
     keep: Keep = None,
     rescale: Rescale = False,
     strength: Strength = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
 ) -> None:
     """How banks go with scores, without labels: size, predictions changed, share of the newest group.
 

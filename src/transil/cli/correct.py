@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+from transil._common.progress import part
 from transil.adaptation.corrector import Corrector
+from transil.adaptation.score_files import correct_file
 from transil.cli.evaluate import describe
 from transil.cli.options import (
     Groups,
@@ -23,37 +25,30 @@ from transil.cli.options import (
 from transil.cli.output import check_apart, note, progress_bar, say
 from transil.correction.bank import Bank
 from transil.correction.scales import Newest
-from transil.interop.score_files import correct_file
-from transil.interop.tables import STREAM
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("correct", short_help="Correct a file of scores.")(correct)
+from transil.scores.tables import STREAM
 
 
 def correct(
     source: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Scores: .npy, .npz, a torch or safetensors file, or a table (.csv, .parquet, .arrow); "
             "- is CSV from standard input."
         ),
     ],
     bank: Annotated[
-        str,
-        typer.Option(help="What to correct with: a bank (a file or a name), or what advise wrote."),
+        str, Option(help="What to correct with: a bank (a file or a name), or what advise wrote.")
     ],
     output: Annotated[
         Path,
-        typer.Option(
+        Option(
             "--output",
             "-o",
             help="Where to write: a file of any of these kinds; - is CSV to standard output.",
         ),
     ],
     state: Annotated[
-        int | None, typer.Option(help="The model's state, from 1; else told by the columns.")
+        int | None, Option(help="The model's state, from 1; else told by the columns.")
     ] = None,
     schedule: Groups = None,
     order: Order = None,
@@ -87,13 +82,13 @@ def correct(
     if STREAM not in (source, output):
         check_apart(output, source, "these are the scores to correct")
     costs: list[Newest] = []
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         done, rows = correct_file(
             source,
             output,
             loaded,
             state,
-            lambda fraction: update(fraction, "correcting"),
+            part(progress, 0, 1, "correcting"),
             order=read_order_option(order),
             rescale=rescale,
             keep=read_names(keep),

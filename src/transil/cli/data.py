@@ -6,21 +6,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
+from transil._common.files import plain_name
 from transil.cli.output import print_facts, print_json, print_table, progress_bar, say
 from transil.errors import TransilError
-from transil.files import plain_name
 
-Spec = Annotated[str, typer.Argument(help="A folder, a file, a name or 'formula:...'.")]
-Size = Annotated[int | None, typer.Option(help="Scale to squares of this many pixels.")]
-RuleOption = Annotated[str, typer.Option(help="'crop' the middle out, or 'stretch'.")]
-Root = Annotated[Path | None, typer.Option(help="Where the paths of image lists begin.")]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out images that cannot be decoded.")
-]
+Spec = Annotated[str, Argument(help="A folder, a file, a name or 'formula:...'.")]
+Size = Annotated[int | None, Option(help="Scale to squares of this many pixels.")]
+RuleOption = Annotated[str, Option(help="'crop' the middle out, or 'stretch'.")]
+Root = Annotated[Path | None, Option(help="Where the paths of image lists begin.")]
+SkipBad = Annotated[bool, Option("--skip-bad", help="Leave out images that cannot be decoded.")]
 CacheDir = Annotated[
-    Path | None, typer.Option(help="The cache folder; else $TRANSIL_CACHE or the user's cache.")
+    Path | None, Option(help="The cache folder; else $TRANSIL_CACHE or the user's cache.")
 ]
 
 KINDS = {
@@ -35,18 +33,8 @@ KINDS = {
 }
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    data = typer.Typer(help="Look at image sets.", no_args_is_help=True, rich_markup_mode=None)
-    data.command("list", short_help="What can be opened.")(list_command)
-    data.command("show", short_help="Counts, statistics, a picture.")(show)
-    data.command("convert", short_help="Any source into decoded images.")(convert_command)
-    data.command("cache", short_help="List or clear the decoded cache.")(cache_command)
-    app.add_typer(data, name="data")
-
-
 def list_command(
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List named image sets, what each needs, and the kinds of sources.
 
@@ -90,9 +78,9 @@ def show(
     skip_bad: SkipBad = False,
     cache_dir: CacheDir = None,
     sheet: Annotated[
-        Path | None, typer.Option(help="Where the contact sheet goes; else NAME-sheet.png.")
+        Path | None, Option(help="Where the contact sheet goes; else NAME-sheet.png.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, without a picture.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON, without a picture.")] = False,
 ) -> None:
     """Show classes, counts, size and colour statistics of an image set, and draw a contact sheet.
 
@@ -109,10 +97,10 @@ def show(
 
     if sheet is not None:
         check_sheet(sheet)
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         images = open_images(
             spec, size=size, rule=rule, root=root, skip_bad=skip_bad, cache_dir=cache_dir,
-            progress=lambda done, total: update(done / max(1, total), f"decoding {done:,}/{total:,}"),
+            progress=progress,
         )  # fmt: skip
     if not as_json:
         sheet = sheet or own_sheet(plain_name(images.name))
@@ -155,7 +143,7 @@ def show(
 
 def convert_command(
     spec: Spec,
-    output: Annotated[Path, typer.Argument(help="The folder to make.")],
+    output: Annotated[Path, Argument(help="The folder to make.")],
     size: Size = None,
     rule: RuleOption = "crop",
     root: Root = None,
@@ -173,10 +161,10 @@ def convert_command(
 
     check_size(size)
     source = find_source(spec, root=root, size=size).check()
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         images = convert(
             source, output, size=size, rule=check_rule(rule), skip_bad=skip_bad,
-            progress=lambda done, total: update(done / max(1, total), f"decoding {done:,}/{total:,}"),
+            progress=progress,
         )  # fmt: skip
     total = sum(len(data) for data in images.splits.values())
     say(f"{output}: {total:,} images of {images.size} px, {images.classes} classes")
@@ -184,13 +172,11 @@ def convert_command(
 
 
 def cache_command(
-    clear: Annotated[bool, typer.Option("--clear", help="Delete entries.")] = False,
-    name: Annotated[
-        str | None, typer.Option(help="With --clear: only names that begin so.")
-    ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare all checksums.")] = False,
+    clear: Annotated[bool, Option("--clear", help="Delete entries.")] = False,
+    name: Annotated[str | None, Option(help="With --clear: only names that begin so.")] = None,
+    verify: Annotated[bool, Option("--verify", help="Compare all checksums.")] = False,
     cache_dir: CacheDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the cache of decoded images, check it, or clear it.
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from transil.cli.experiments import Force, run_command
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("demo", short_help="See it work, from images to a report.")(demo)
-
-
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", help="Folder for the results.")] = Path(
         "demo"
     ),
     force: Force = False,

@@ -7,50 +7,37 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
-from transil.cli.output import (
-    note,
-    percent,
-    print_csv,
-    print_json,
-    print_matrix,
-    print_table,
-    say,
-)
+from transil.cli.output import note, percent, print_csv, print_json, print_matrix, print_table, say
 from transil.correction.bank import Bank
 from transil.correction.scales import Newest, measured_scales
 from transil.correction.shipped import bank_for
 from transil.correction.strength import AS_FITTED
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
-from transil.evaluation import evaluate
-from transil.gains import Gain, gains
-from transil.metrics import Metrics, StateMetrics
-from transil.scores import ScoreStore
+from transil.evaluation.evaluate import evaluate
+from transil.evaluation.gains import Gain, gains
+from transil.evaluation.metrics import Metrics, StateMetrics
+from transil.scores.store import ScoreStore
 
 RESCALED = "@rescale"  # after the name of a bank: brought to the scale of the scores
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("evaluate", short_help="Accuracy, raw and corrected.")(evaluate_command)
-
-
 def evaluate_command(
-    store: Annotated[Path, typer.Argument(help="A score store (a folder).")],
+    store: Annotated[Path, Argument(help="A score store (a folder).")],
     bank: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Also correct with this bank (file or name, NAME@rescale); several are compared."
         ),
     ] = None,
-    split: Annotated[str, typer.Option(help="Which split to judge on.")] = "test",
-    topk: Annotated[int, typer.Option(min=2, help="The k of top-k accuracy.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="All metrics as JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per state.")] = False,
+    split: Annotated[str, Option(help="Which split to judge on.")] = "test",
+    topk: Annotated[int, Option(min=2, help="The k of top-k accuracy.")] = 5,
+    as_json: Annotated[bool, Option("--json", help="All metrics as JSON.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="One CSV row per state.")] = False,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the result: a .png, .svg or .pdf file.")
+        Path | None, Option(help="Draw the result: a .png, .svg or .pdf file.")
     ] = None,
     any_method: AnyMethod = False,
     rescale: Rescale = False,
@@ -108,8 +95,7 @@ def evaluate_command(
                 "single references, not a result"
             )
     told_absent(results["raw"], split)
-    _told_losses({name: results["corrected" if len(banks) == 1 else name] for name in banks},
-                 results["raw"])  # fmt: skip
+    _told_losses(dict(zip(banks, list(results.values())[1:], strict=True)), results["raw"])
     won: list[Gain] = []
     if banks and len(results["raw"].states) > 1 and not results["raw"].lost:
         with warnings.catch_warnings():
@@ -127,17 +113,12 @@ def evaluate_command(
         print_json({**data, "gains": [vars(gain) for gain in won]} if won else data)
     elif as_csv:
         print_csv([row for name, m in results.items() for row in _csv_rows(name, m)])
-    elif len(banks) > 1:
-        _print_several(opened, banks, split, topk, results)
-        if won:
-            _print_gains(won)
     else:
-        _print(opened, next(iter(banks.values()), None), split, topk, results, won)
-    if not (as_json or as_csv):
+        _print(opened, banks, split, topk, results, won)
         for name, cost in costs.items():
             say(f"{name}: rescaled it predicts {cost}, last state")
-    if figure and not as_json and not as_csv:
-        say(f"figure: {figure}")
+        if figure:
+            say(f"figure: {figure}")
 
 
 def _points(gain: Gain | None) -> str:
@@ -155,15 +136,10 @@ def _print_gains(won: list[Gain]) -> None:
     over_raw = [gain for gain in won if gain.over == "raw"]
     first = over_raw[0].of
     ahead = {gain.of: gain for gain in won if gain.over == first}
+    pairs = [(gain, ahead.get(gain.of)) for gain in over_raw]
     rows = [
-        [
-            g.of,
-            _points(g),
-            _interval(g, ""),
-            _points(ahead.get(g.of)),
-            _interval(ahead.get(g.of), ""),
-        ]
-        for g in over_raw
+        [one.of, *(text for gain in (one, other) for text in (_points(gain), _interval(gain, "")))]
+        for one, other in pairs
     ]
     heads = ["", "over raw", "95 % interval", "over the first", "95 % interval"]
     print_table("gain of the average incremental accuracy (points)", heads, rows)
@@ -277,31 +253,28 @@ def _csv_rows(name: str, metrics: Metrics) -> list[dict[str, Any]]:
 
 def _print(
     store: ScoreStore,
-    bank: Bank | None,
+    banks: dict[str, Bank],
     split: str,
     topk: int,
     results: dict[str, Metrics],
     won: list[Gain],
 ) -> None:
+    """Tables for the terminal: what was raw, and a column for each bank."""
     say(f"{store.name}: {store.schedule}, split '{split}'")
-    if bank:
-        say(f"corrected with {describe(bank)}")
-    raw, corrected = results["raw"], results.get("corrected")
-    headings = ["state", "classes", "images", "raw"]
-    headings += ["corrected", "gain", f"raw top-{topk}"] if corrected else []
-    headings += [f"corr. top-{topk}" if corrected else f"top-{topk}"]
-    rows = []
-    for i, s in enumerate(raw.states):
-        row = [f"{s.state}", f"{s.classes}", f"{s.images:,}", percent(s.accuracy)]
-        if corrected:
-            c = corrected.states[i]
-            row += [percent(c.accuracy), percent(c.accuracy - s.accuracy, sign=True)]
-            row += [percent(s.topk[topk]), percent(c.topk[topk])]
-        else:
-            row += [percent(s.topk[topk])]
-        rows.append(row)
-    print_table("accuracy (%)", headings, rows)
-    print_table("summary (%)", *_summary(raw, corrected, topk))
+    for name, bank in banks.items():
+        say(f"{name}: {describe(bank)}" if len(banks) > 1 else f"corrected with {describe(bank)}")
+    print_table("accuracy (%)", *_accuracies(results, len(banks), topk))
+    each = [_values(metrics, topk) for metrics in results.values()]
+    headings = ["", *results, *["change"] * (len(banks) == 1)]
+    rows = [[name, *(percent(values[name]) for values in each)] for name in each[0]]
+    if len(banks) == 1:
+        before, after = each
+        rows = [[*row, percent(after[row[0]] - before[row[0]], sign=True)] for row in rows]
+    print_table("summary (%)", headings, rows)
+    if len(banks) > 1:
+        if won:
+            _print_gains(won)
+        return
     for gain in won:
         say(f"gain of the average: {_points(gain)} points{_interval(gain)}")
     for name, metrics in results.items():
@@ -323,25 +296,22 @@ def _confusion(name: str, last: StateMetrics) -> tuple[str, list[list[float]]]:
     return f"images of each group (row) predicted as (column, %), last state, {name}", rows
 
 
-def _print_several(
-    store: ScoreStore,
-    banks: dict[str, Bank],
-    split: str,
-    topk: int,
-    results: dict[str, Metrics],
-) -> None:
-    """One column per bank."""
-    say(f"{store.name}: {store.schedule}, split '{split}'")
-    for name, bank in banks.items():
-        say(f"{name}: {describe(bank)}")
-    rows = [
-        [f"{s.state}", f"{s.classes}", *(percent(m.states[i].accuracy) for m in results.values())]
-        for i, s in enumerate(results["raw"].states)
-    ]
-    print_table("accuracy (%)", ["state", "classes", *results], rows)
-    each = [_values(metrics, topk) for metrics in results.values()]
-    summary = [[name, *(percent(values[name]) for values in each)] for name in each[0]]
-    print_table("summary (%)", ["", *results], summary)
+def _accuracies(
+    results: dict[str, Metrics], banks: int, topk: int
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a state a row; with several banks their accuracies alone."""
+    few = banks < 2
+    headings = ["state", "classes", *["images"] * few, *results, *["gain"] * (banks == 1)]
+    tops = ["raw ", "corr. "] if banks else [""]
+    headings += [f"{whose}top-{topk}" for whose in tops if few]
+    rows = []
+    for states in zip(*(metrics.states for metrics in results.values()), strict=True):
+        first, last = states[0], states[-1]
+        row = [f"{first.state}", f"{first.classes}", *[f"{first.images:,}"] * few]
+        row += [percent(s.accuracy) for s in states]
+        row += [percent(last.accuracy - first.accuracy, sign=True)] * (banks == 1)
+        rows.append(row + [percent(s.topk[topk]) for s in states if few])
+    return headings, rows
 
 
 def _values(metrics: Metrics, topk: int) -> dict[str, float]:
@@ -369,14 +339,3 @@ def _older(state: StateMetrics) -> float:
     share = state.image_share[-1]
     newest = state.group_accuracy[-1] * share if share else 0.0
     return (state.accuracy - newest) / (1.0 - share) if share < 1.0 else math.nan
-
-
-def _summary(raw: Metrics, corrected: Metrics | None, topk: int) -> tuple[list[str], Any]:
-    before = _values(raw, topk)
-    if corrected is None:
-        return ["", "raw"], [[name, percent(value)] for name, value in before.items()]
-    after = _values(corrected, topk)
-    return ["", "raw", "corrected", "change"], [
-        [name, percent(value), percent(after[name]), percent(after[name] - value, sign=True)]
-        for name, value in before.items()
-    ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil._common.progress import Progress
 from transil.cli.output import (
     note,
     percent,
@@ -28,12 +30,6 @@ MANY = 60
 Force = Annotated[
     bool, typer.Option("--force", help="Overwrite files of a report that transil has not written.")
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("run", short_help="A whole experiment, from images to a report.")(run_command)
-    app.command("report", short_help="Tables and figures of experiments.")(report_command)
 
 
 def run_command(
@@ -73,6 +69,9 @@ def run_command(
 ) -> int:
     """Train references and targets, fit, transfer, evaluate and report: one recipe, one command.
 
+    A recipe with 'schedules' in place of targets, such as 'any-schedule', trains references of all of
+    them and fits one bank per method, for any schedule; it has no report.
+
     Every training is done once; the same command again does what is missing. A run that fails does
     not stop the others; it is named at the end, and the exit code is 1.
 
@@ -83,37 +82,43 @@ def run_command(
       transil run real-32 -o results/ 'states=[10]' 'seeds=[0,1]' train.epochs=20
       transil run recipe.yaml -o results/ --gpus-per-run 0.5
       transil run recipe.yaml -o results/ --no-train
+      transil run any-schedule --data-dir path/to/sets -o results/ --plan
       transil run recipe.yaml -o /shared/results --executor ray --address auto
     """
+    from transil._common.settings import read_overrides
     from transil.data.sources.paper import ENVIRONMENT
     from transil.experiment.plan import make_plan
-    from transil.experiment.recipe import load_experiment
     from transil.experiment.results import UNFINISHED
     from transil.experiment.running import nothing_trained, run_experiment
+    from transil.experiment.schedules import Schedules, load_any, plan_references
     from transil.report.page import check_folder, write_report
     from transil.report.reading import read_reading
-    from transil.settings import read_overrides
 
     if data_dir is not None:  # worker processes look for named sets there too
         os.environ[ENVIRONMENT] = str(data_dir.absolute())
     execute = _executor(executor, address, processes, gpus_per_run)
-    experiment = load_experiment(recipe, read_overrides(settings or []))
-    with progress_bar(1.0) as update:
-        plan = make_plan(experiment, output, tell=lambda text: update(0.0, text))
+    experiment = load_any(recipe, read_overrides(settings or []))
+    with progress_bar() as progress:
+        if isinstance(experiment, Schedules):
+            plan = plan_references(experiment, output / "runs", progress)
+        else:
+            plan = make_plan(experiment, output, progress=progress)
     if plan_only:
         _show_plan(plan, as_json)
         return 0
+    if isinstance(experiment, Schedules):
+        return _make_banks(plan, output, execute if train else nothing_trained, as_json)
     check_folder(output, force=force)
     if not as_json:
         note(f"{experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
-    with progress_bar(1.0) as update:
+    with progress_bar() as progress:
         results = run_experiment(
             plan,
             execute=execute if train else nothing_trained,
-            tell=_teller(update),
+            progress=_lines(progress),
             processes=processes or len(os.sched_getaffinity(0)),
         )
-        update(1.0, "writing the report")
+        progress(1.0, "writing the report")
         page = None
         if results.cells:
             page = write_report(results, output, [read_reading(output)], force=force)
@@ -126,6 +131,27 @@ def run_command(
                 f"{missing} of {len(plan.tasks)} runs are not finished; what needs them is missing"
             )
     _show_results(results, failures, page, as_json)
+    return 1 if failures else 0
+
+
+def _make_banks(plan: Plan, output: Path, execute: Any, as_json: bool) -> int:
+    """Run an experiment of schedules: references, then banks for any schedule."""
+    from transil.experiment.schedules import make_banks
+
+    if not as_json:
+        note(f"{plan.experiment.name}: {len(plan.tasks)} runs, {_left(plan)}")
+    with progress_bar() as progress:
+        made, failures = make_banks(plan, execute, _lines(progress))
+    _show_failures(failures)
+    banks = {method: str(output / path.relative_to(plan.folder)) for method, path in made.items()}
+    if as_json:
+        print_json({"banks": banks, "failures": [asdict(failure) for failure in failures]})
+        return 1 if failures else 0
+    for path in banks.values():
+        say(f"bank: {path}")
+    if banks:
+        say("with your own scores and groups of any sizes, for example:")
+        say(f"  transil correct scores.npy --bank {path} --schedule 12,5,5 --state 3 -o out.npy")
     return 1 if failures else 0
 
 
@@ -193,18 +219,18 @@ def _executor(
     return local_executor(processes, None if gpus_per_run is None else round(1 / gpus_per_run))
 
 
-def _teller(update: Any) -> Any:
+def _lines(bar: Progress) -> Progress:
     """A bar on a terminal; elsewhere a line whenever a run is finished."""
     last = [""]
 
-    def tell(share: float, text: str) -> None:
-        update(share, text)
+    def progress(share: float, text: str) -> None:
+        bar(share, text)
         head = text.split(";")[0]
         if not stderr.is_terminal and "runs" in head and head != last[0]:
             last[0] = head
             note(text)
 
-    return tell
+    return progress
 
 
 def _left(plan: Plan) -> str:
@@ -335,17 +361,19 @@ def _show_results(
     results: Results, failures: list[Failure], page: Path | None, as_json: bool
 ) -> None:
     if as_json:
-        from dataclasses import asdict
-
         print_json(asdict(results))
         return
     if len(results.cells) > MANY:
         _show_main(results)
     else:
         _show_cells(results)
+    _show_failures(failures)
+    if page is not None:
+        say(f"report: {page}")
+
+
+def _show_failures(failures: list[Failure]) -> None:
     for failure in failures:
         note(f"failed: {failure.what}: {failure.reason}")
         for line in failure.log.splitlines():
             note(f"    {line}")
-    if page is not None:
-        say(f"report: {page}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from transil.adaptation.columns import Columns
 from transil.adaptation.corrector import Corrector
@@ -15,34 +15,23 @@ from transil.correction.columns import backwards, read_order
 from transil.errors import TransilError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("export", short_help="A corrected last layer, to serve.")(export_command)
-
-
 def export_command(
     correction: Annotated[
-        str,
-        typer.Argument(help="What to correct with: what advise wrote, or a bank (file or name)."),
+        str, Argument(help="What to correct with: what advise wrote, or a bank (file or name).")
     ],
     head: Annotated[
-        Path,
-        typer.Option(
-            help="The model's weights, .safetensors, .pt or .npz: its last layer, or all."
-        ),
+        Path, Option(help="The model's weights, .safetensors, .pt or .npz: its last layer, or all.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="*.onnx, *.pt, *.pt2 or *.safetensors.")
-    ],
+    output: Annotated[Path, Option("--output", "-o", help="*.onnx, *.pt, *.pt2 or *.safetensors.")],
     to: Annotated[
         str | None,
-        typer.Option(help="onnx, torchscript, torch.export or safetensors; else by the ending."),
+        Option(help="onnx, torchscript, torch.export or safetensors; else by the ending."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="The name of the last layer, where there are others: fc.")
+        str | None, Option(help="The name of the last layer, where there are others: fc.")
     ] = None,
     state: Annotated[
-        int | None, typer.Option(help="The model's state, from 1, where the correction is a bank.")
+        int | None, Option(help="The model's state, from 1, where the correction is a bank.")
     ] = None,
     schedule: Groups = None,
     order: Order = None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from transil._common.files import check_replaceable
+from transil.adaptation.score_files import like_file
 from transil.cli.banks import note_turned, print_open, print_records
 from transil.cli.options import Groups, Keep, Key, Strength, read_names, strengthened
 from transil.cli.output import (
@@ -22,42 +22,31 @@ from transil.cli.output import (
 )
 from transil.correction.bank import FORMAT, VERSION
 from transil.correction.bank_json import open_to_json
-from transil.correction.fitting import Watch, fit, fit_any_schedule
+from transil.correction.fitting import fit, fit_any_schedule
 from transil.correction.objective import Penalty
 from transil.correction.registry import CORRECTIONS, SOLVERS, get_solver
 from transil.correction.rules import RULES
 from transil.correction.shipped import load_bank
 from transil.correction.transfers import transfer
 from transil.errors import TransilError
-from transil.files import check_replaceable
-from transil.interop.score_files import like_file
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
-Output = Annotated[Path, typer.Option("--output", "-o", help="The bank file to write (JSON).")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("import-bank", short_help="Released parameters into a bank.")(import_bank)
-    app.command("fit", short_help="Fit a correction on references.")(fit_command)
-    app.command("transfer", short_help="From references to a target.")(transfer_command)
+Output = Annotated[Path, Option("--output", "-o", help="The bank file to write (JSON).")]
 
 
 def import_bank(
-    source: Annotated[Path, typer.Argument(help="Folder of bic_model_{t}.ckpt files.")],
+    source: Annotated[Path, Argument(help="Folder of bic_model_{t}.ckpt files.")],
     output: Output,
-    form: Annotated[str, typer.Option("--format", help="Only 'dkt', the authors' layout.")] = "dkt",
-    method: Annotated[str | None, typer.Option(help="The method they are for.")] = None,
+    form: Annotated[str, Option("--format", help="Only 'dkt', the authors' layout.")] = "dkt",
+    method: Annotated[str | None, Option(help="The method they are for.")] = None,
     correction: Annotated[
-        str, typer.Option(help=f"What they are: {', '.join(CORRECTIONS.names())}.")
+        str, Option(help=f"What they are: {', '.join(CORRECTIONS.names())}.")
     ] = "adbic",
-    classes: Annotated[int, typer.Option(help="Number of classes, in equal groups.")] = 100,
+    classes: Annotated[int, Option(help="Number of classes, in equal groups.")] = 100,
     schedule: Annotated[
-        str | None, typer.Option(help="Group sizes where they differ, '50,10,5,1,34'.")
+        str | None, Option(help="Group sizes where they differ, '50,10,5,1,34'.")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the reference; else the folder's.")
-    ] = None,
+    name: Annotated[str | None, Option(help="Name of the reference; else the folder's.")] = None,
 ) -> None:
     """Bring correction parameters of the authors' release into a bank.
 
@@ -83,44 +72,37 @@ def import_bank(
 
 
 def fit_command(
-    stores: Annotated[list[Path], typer.Argument(help="Score stores of references.")],
+    stores: Annotated[list[Path], Argument(help="Score stores of references.")],
     output: Output,
-    split: Annotated[str, typer.Option(help="The split to fit on.")] = "val",
+    split: Annotated[str, Option(help="The split to fit on.")] = "val",
     correction: Annotated[
-        str | None,
-        typer.Option(help=f"One of: {', '.join(CORRECTIONS.names())}. Default: adbic."),
+        str | None, Option(help=f"One of: {', '.join(CORRECTIONS.names())}. Default: adbic.")
     ] = None,
     solver: Annotated[
-        str | None, typer.Option(help=f"One of: {', '.join(SOLVERS.names())}. Default: newton.")
+        str | None, Option(help=f"One of: {', '.join(SOLVERS.names())}. Default: newton.")
     ] = None,
     penalty_alpha: Annotated[
         float | None,
-        typer.Option(
-            help="c of the penalty c * alpha^2. Default: 0 for newton, 0.0025 for the others."
-        ),
+        Option(help="c of the penalty c * alpha^2. Default: 0 for newton, 0.0025 for the others."),
     ] = None,
     penalty_beta: Annotated[
         float | None,
-        typer.Option(
-            help="c of the penalty c * beta^2. Default: 0 for newton, 0.0525 for the others."
-        ),
+        Option(help="c of the penalty c * beta^2. Default: 0 for newton, 0.0525 for the others."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Of the shuffling, for 'paper' and 'adam'.")
-    ] = None,
+    seed: Annotated[int | None, Option(help="Of the shuffling, for 'paper' and 'adam'.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="For 'authors' (200), 'paper' (300) and 'adam'.")
+        int | None, Option(help="For 'authors' (200), 'paper' (300) and 'adam'.")
     ] = None,
     name: Annotated[
-        list[str] | None, typer.Option(help="Name of each reference, in order; repeat it.")
+        list[str] | None, Option(help="Name of each reference, in order; repeat it.")
     ] = None,
     any_schedule: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--any-schedule", help="One bank for any schedule, from stores of different schedules."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The fit records as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="The fit records as JSON.")] = False,
 ) -> None:
     """Fit a correction on the scores of references and keep it as a bank.
 
@@ -147,8 +129,8 @@ def fit_command(
     if any_schedule and given:
         raise TransilError(f"--any-schedule has its own correction and solver: no --{given[0]}")
     if any_schedule:
-        with watched(opened) as watch:
-            curve = fit_any_schedule(opened, split=split, names=name or None, watch=watch)
+        with progress_bar() as progress:
+            curve = fit_any_schedule(opened, split=split, names=name or None, progress=progress)
         curve.save(output)
         if as_json:
             print_json(open_to_json(curve))
@@ -162,14 +144,14 @@ def fit_command(
         "penalty": Penalty(**{of: usual[of] if c is None else c for of, c in penalty.items()})
     }
     settings |= {k: v for k, v in (("seed", seed), ("epochs", epochs)) if v is not None}
-    with watched(opened) as watch:
+    with progress_bar() as progress:
         bank = fit(
             opened,
             split=split,
             correction=correction or "adbic",
             solver=solver,
             names=name or None,
-            watch=watch,
+            progress=progress,
             **settings,
         )
     bank.save(output)
@@ -182,43 +164,23 @@ def fit_command(
     say(f"{output}: {bank.correction.name}, {len(bank.references)} reference(s), {bank.schedule}")
 
 
-@contextmanager
-def watched(stores: Sequence[ScoreStore]) -> Iterator[Watch]:
-    """A progress bar over all states of the stores, for what fits them."""
-    total = sum(max(0, store.schedule.states - 1) for store in stores)
-    finished: set[tuple[str, int]] = set()
-    with progress_bar(total) as update:
-
-        def watch(reference: str, state: int, fraction: float) -> None:
-            if fraction >= 1.0:
-                finished.add((reference, state))
-            done = len(finished) + (fraction if fraction < 1.0 else 0.0)
-            update(done, f"{reference}, state {state}")
-
-        yield watch
-
-
 def transfer_command(
-    banks: Annotated[list[str], typer.Argument(help="Banks (files or names), fitted in one way.")],
+    banks: Annotated[list[str], Argument(help="Banks (files or names), fitted in one way.")],
     output: Output,
-    how: Annotated[str, typer.Option(help=f"One of: {', '.join(RULES.names())}.")] = "mean",
-    reference: Annotated[str | None, typer.Option(help="For 'single': which one.")] = None,
-    target: Annotated[
-        Path | None, typer.Option(help="For 'oracle': the target's score store.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="For 'oracle': the split with test labels.")] = "test",
+    how: Annotated[str, Option(help=f"One of: {', '.join(RULES.names())}.")] = "mean",
+    reference: Annotated[str | None, Option(help="For 'single': which one.")] = None,
+    target: Annotated[Path | None, Option(help="For 'oracle': the target's score store.")] = None,
+    split: Annotated[str, Option(help="For 'oracle': the split with test labels.")] = "test",
     schedule: Groups = None,
     like: Annotated[
         Path | None,
-        typer.Option(
-            help="Bring it to the scale of these scores (any kind of file; no labels needed)."
-        ),
+        Option(help="Bring it to the scale of these scores (any kind of file; no labels needed)."),
     ] = None,
-    state: Annotated[int | None, typer.Option(help="For --like: the state of the scores.")] = None,
+    state: Annotated[int | None, Option(help="For --like: the state of the scores.")] = None,
     key: Key = None,
     keep: Keep = None,
     any_method: Annotated[
-        bool, typer.Option("--any-method", help="For 'oracle': a target of another method.")
+        bool, Option("--any-method", help="For 'oracle': a target of another method.")
     ] = False,
     strength: Strength = None,
 ) -> None:

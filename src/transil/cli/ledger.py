@@ -5,43 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+from transil._common.files import check_replaceable
 from transil.adaptation.ledger import FORMAT, VERSION, Ledger
+from transil.adaptation.score_files import read_state
 from transil.cli.options import Keep, Key, Order, read_names, read_order_option
 from transil.cli.output import print_json, print_table, read_schedule, say, warnings_last
 from transil.correction.columns import read_order, reordered
 from transil.errors import TransilError
-from transil.files import check_replaceable
-from transil.interop.score_files import read_state
 
 MOST_CLASSES = 6  # whose shares are shown in a line
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    ledger = typer.Typer(
-        help="Remember how often classes came when they were new.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
-    )
-    ledger.command("record", short_help="Keep what the scores of an update say.")(record)
-    ledger.command("show", short_help="What is remembered.")(show)
-    app.add_typer(ledger, name="ledger")
-
-
 def record(
     source: Annotated[
-        Path,
-        typer.Argument(help="Raw scores of the traffic after the update, in any kind of file."),
+        Path, Argument(help="Raw scores of the traffic after the update, in any kind of file.")
     ],
-    schedule: Annotated[
-        str, typer.Option(help="How many classes each group has: 12,5,5,8 or 100/10.")
-    ],
-    state: Annotated[int, typer.Option(help="The state that the model has just reached, from 1.")],
-    ledger: Annotated[Path, typer.Option(help="The ledger, a .json file; made if not there.")],
+    schedule: Annotated[str, Option(help="How many classes each group has: 12,5,5,8 or 100/10.")],
+    state: Annotated[int, Option(help="The state that the model has just reached, from 1.")],
+    ledger: Annotated[Path, Option(help="The ledger, a .json file; made if not there.")],
     method: Annotated[
-        str | None, typer.Option(help="How the model is trained: lwf-t, lucir, ...")
+        str | None, Option(help="How the model is trained: lwf-t, lucir, ...")
     ] = None,
     order: Order = None,
     key: Key = None,
@@ -82,8 +67,8 @@ def record(
 
 
 def show(
-    ledger: Annotated[Path, typer.Argument(help="A ledger, a .json file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    ledger: Annotated[Path, Argument(help="A ledger, a .json file.")],
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Show what a ledger remembers: for each state, the shares of the newest classes in their group.
 

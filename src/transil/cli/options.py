@@ -4,50 +4,44 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
+from transil._common.files import read_json
 from transil.adaptation.corrector import Corrector
 from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.output import read_schedule
 from transil.correction.bank import Bank
 from transil.correction.shipped import load_bank
 from transil.errors import TransilError
-from transil.files import read_json
 
 AnyMethod = Annotated[
-    bool, typer.Option("--any-method", help="Use a bank of another method all the same.")
+    bool, Option("--any-method", help="Use a bank of another method all the same.")
 ]
-Rescale = Annotated[
-    bool, typer.Option("--rescale", help="Bring the bank to the scale of the scores.")
-]
+Rescale = Annotated[bool, Option("--rescale", help="Bring the bank to the scale of the scores.")]
 Strength = Annotated[
-    float | None,
-    typer.Option(help="How strongly to correct: 0 not at all, 1 as fitted, 2 at the most."),
+    float | None, Option(help="How strongly to correct: 0 not at all, 1 as fitted, 2 at the most.")
 ]
 Order = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Where columns stand otherwise: the column (from 0) of each class in the order in "
         "which they were learned, 3,0,2,1 or a JSON file."
     ),
 ]
 Groups = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--schedule",
         help="How many classes each group has, 12,5,5,8 or 100/10: for a bank that holds for any.",
     ),
 ]
 Key = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Which array is the scores, where a file holds several; in Parquet, the column of lists."
     ),
 ]
-Keep = Annotated[
-    str | None,
-    typer.Option(help="Columns of a table that are no scores: id,label."),
-]
+Keep = Annotated[str | None, Option(help="Columns of a table that are no scores: id,label.")]
 
 
 def read_names(text: str | None) -> list[str]:

@@ -22,8 +22,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
+from transil._common.files import read_json
+from transil._common.progress import Progress as Bar
 from transil.errors import TransilError
-from transil.files import read_json
 from transil.schedule import Schedule
 
 # Names from files are text: neither markup nor emoji codes.
@@ -59,12 +60,8 @@ def json_text(data: Any) -> str:
 
 def _in_json(character: str) -> str:
     # A line break is never inside a text here.
-    return character if character.isprintable() or character == "\n" else _escaped(character)
-
-
-def _escaped(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    plain = character.isprintable() or character == "\n"
+    return character if plain else json.dumps(character)[1:-1]
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -188,11 +185,8 @@ def warnings_last() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(total: float) -> Iterator[Any]:
-    """A bar on stderr with elapsed and remaining time; silent where stderr is no terminal.
-
-    Gives a function update(done, text).
-    """
+def progress_bar() -> Iterator[Bar]:
+    """A bar on stderr with elapsed and remaining time; silent where stderr is no terminal."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -203,8 +197,10 @@ def progress_bar(total: float) -> Iterator[Any]:
     with Progress(
         *columns, console=stderr, transient=True, disable=not stderr.is_terminal
     ) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda done, text: progress.update(task, completed=done, description=printable(text))
+        task = progress.add_task("", total=1.0)
+        yield lambda share, text: progress.update(
+            task, completed=share, description=printable(text)
+        )
 
 
 def read_schedule(text: str | None) -> Schedule | None:

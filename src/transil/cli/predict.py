@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from transil._common.files import atomic_file, check_output
 from transil.adaptation.corrector import Corrector
 from transil.adaptation.corrector_file import is_corrector, read_corrector
 from transil.cli.options import AnyMethod, Rescale, Strength, check_goes_with_bank, strengthened
 from transil.cli.output import csv_text, json_text, note, print_table, progress_bar, say
 from transil.correction.shipped import bank_for
 from transil.errors import TransilError
-from transil.files import atomic_file, check_output
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     import torch
@@ -26,36 +26,28 @@ if TYPE_CHECKING:
 TOGETHER = 256  # images
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("predict", short_help="Classes of new images, by a trained model.")(predict)
-
-
 def predict(
-    run: Annotated[Path, typer.Argument(help="The folder of a training.")],
-    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    run: Annotated[Path, Argument(help="The folder of a training.")],
+    images: Annotated[list[Path], Argument(help="Image files, or folders of them.")],
     bank: Annotated[
         str | None,
-        typer.Option(
-            help="Correct the scores with this bank (file or name), or what advise wrote."
-        ),
+        Option(help="Correct the scores with this bank (file or name), or what advise wrote."),
     ] = None,
     state: Annotated[
-        int | None, typer.Option(help="The model after this state; else the last one.")
+        int | None, Option(help="The model after this state; else the last one.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Of those that share a training: ft, ft+ or siw.")
+        str | None, Option(help="Of those that share a training: ft, ft+ or siw.")
     ] = None,
     any_method: AnyMethod = False,
     rescale: Rescale = False,
     strength: Strength = None,
-    top: Annotated[int, typer.Option(min=1, help="How many classes for each image.")] = 3,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "cpu",
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One CSV row per image and class.")] = False,
+    top: Annotated[int, Option(min=1, help="How many classes for each image.")] = 3,
+    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:1.")] = "cpu",
+    as_json: Annotated[bool, Option("--json", help="As JSON.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="One CSV row per image and class.")] = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write to this file, a .csv or .json one."),
+        Path | None, Option("--output", "-o", help="Write to this file, a .csv or .json one.")
     ] = None,
 ) -> None:
     """The classes that a trained model sees in images, best first, with their scores.
@@ -96,10 +88,14 @@ def predict(
     found = _best(files, scores, model.class_names, top)
     if kind == "json":
         text = json_text({"state": model.state, "method": model.method.name, "images": found})
-        _put(text, output, len(files))
     elif kind == "csv":
-        rows = [{"image": row["image"], **c} for row in found for c in row["classes"]]
-        _put(csv_text(rows), output, len(files))
+        text = csv_text([{"image": row["image"], **c} for row in found for c in row["classes"]])
+    if output is not None:
+        with atomic_file(output) as file:
+            file.write(text.encode())
+        say(f"{output}: {len(files):,} images")
+    elif kind is not None:
+        print(text, end="")
     else:
         note(f"{model.method.name}, state {model.state}: {len(model.class_names)} classes")
         heads = [f"{n}" for n in range(1, min(top, len(model.class_names)) + 1)]
@@ -151,15 +147,6 @@ def _kind(as_json: bool, as_csv: bool, output: Path | None) -> str | None:
     return ending
 
 
-def _put(text: str, output: Path | None, images: int) -> None:
-    if output is None:
-        print(text, end="")
-        return
-    with atomic_file(output) as file:
-        file.write(text.encode())
-    say(f"{output}: {images:,} images")
-
-
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     """The images that are named, and those in folders that are, by name."""
     from transil.data.sources.folder import image_files
@@ -179,11 +166,12 @@ def _scores(model: Model, files: Sequence[Path]) -> torch.Tensor:
     import torch
 
     parts = []
-    with progress_bar(len(files)) as update:
+    with progress_bar() as progress:
         for start in range(0, len(files), TOGETHER):
             part = files[start : start + TOGETHER]
             parts.append(model(model.read(part)).cpu())
-            update(start + len(part), f"{start + len(part)} images")
+            done = start + len(part)
+            progress(done / len(files), f"{done} images")
     return torch.cat(parts)
 
 

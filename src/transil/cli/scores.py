@@ -6,77 +6,58 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from transil.arrays import probabilities
-from transil.cli.options import (
-    Keep,
-    Key,
-    read_names,
-    read_order_option,
-)
-from transil.cli.output import (
-    print_table,
-    read_schedule,
-    say,
-)
+from transil._common.arrays import probabilities
+from transil._common.files import check_regular, check_replaceable
+from transil._common.registry import nearest
+from transil.cli.options import Keep, Key, read_names, read_order_option
+from transil.cli.output import print_table, read_schedule, say
 from transil.errors import TransilError
-from transil.files import check_regular, check_replaceable
-from transil.head import Head
-from transil.registry import nearest
-from transil.scores import FORMAT, MANIFEST, VERSION
+from transil.scores.head import Head
+from transil.scores.store import FORMAT, MANIFEST, VERSION
 
 LAYOUTS = ("dkt", "numpy")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command of this file."""
-    app.command("import-scores", short_help="Scores of a model into a store.")(import_scores)
-
-
 def import_scores(
     source: Annotated[
-        Path, typer.Argument(help="A folder of score files, or an .npz, .pt or .safetensors file.")
+        Path, Argument(help="A folder of score files, or an .npz, .pt or .safetensors file.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The store to write, a folder.")],
+    output: Annotated[Path, Option("--output", "-o", help="The store to write, a folder.")],
     form: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--format", help="'dkt' (the authors' layout) or 'numpy'; told by the names of files."
         ),
     ] = None,
     schedule: Annotated[
-        str | None,
-        typer.Option(help="'50,10,5,1,34', '100/10' or a JSON file of class lists."),
+        str | None, Option(help="'50,10,5,1,34', '100/10' or a JSON file of class lists.")
     ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="What made the scores: lwf, lucir, siw, ...")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="Name of the data set.")] = None,
+    method: Annotated[str | None, Option(help="What made the scores: lwf, lucir, siw, ...")] = None,
+    dataset: Annotated[str | None, Option(help="Name of the data set.")] = None,
     kind: Annotated[
-        str, typer.Option(help="What the scores are; banks only fit scores of their kind.")
+        str, Option(help="What the scores are; banks only fit scores of their kind.")
     ] = "logit",
     dtype: Annotated[
-        str | None, typer.Option(help="Store scores as float16, float32 or float64.")
+        str | None, Option(help="Store scores as float16, float32 or float64.")
     ] = None,
     width: Annotated[
-        int | None,
-        typer.Option(help="Columns of a head that has those of classes to come, too."),
+        int | None, Option(help="Columns of a head that has those of classes to come, too.")
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Where columns stand otherwise: 'labels' (class c in column c), or the column of each "
             "class as it was learned, 3,0,2,1 or a JSON file."
         ),
     ] = None,
     columns: Annotated[
-        int, typer.Option(help="Columns of each class, of which the first is the score.")
+        int, Option(help="Columns of each class, of which the first is the score.")
     ] = 1,
     key: Key = None,
     labels: Annotated[
-        str | None,
-        typer.Option(help="The array or column of labels in files that hold the scores, too."),
+        str | None, Option(help="The array or column of labels in files that hold the scores, too.")
     ] = None,
     keep: Keep = None,
 ) -> None:
@@ -95,7 +76,8 @@ def import_scores(
       transil import-scores tables/ --labels label --keep id -o runs/mine
       transil import-scores heads/ --schedule order.json --width 100 --order labels -o runs/mine
     """
-    from transil.interop import dkt, score_folders
+    from transil.interop import dkt
+    from transil.scores import folders as score_folders
 
     if not source.is_dir():
         check_regular(source)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transil._common.progress import Progress
 from transil.cli.evaluate import told_absent
 from transil.cli.output import (
     note,
@@ -20,18 +21,10 @@ from transil.cli.output import (
     stderr,
 )
 from transil.errors import TransilError
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     from transil.engine.run_folder import RunFolder
-    from transil.engine.session import Progress
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands of this file."""
-    app.command("train", short_help="Train a model state by state.")(train_command)
-    app.command("methods", short_help="What can be trained.")(methods_command)
-    app.command("recipes", short_help="Ready-made settings.")(recipes_command)
 
 
 def train_command(
@@ -88,11 +81,12 @@ def train_command(
       transil train --data february/ --after runs/january -o runs/february
       torchrun --nproc-per-node 4 -m transil train --data photos/ --method ft --states 10 -o runs/ft
     """
+    from transil._common.settings import read_overrides
     from transil.engine import past, workers
     from transil.engine.recipes import resolve
+    from transil.engine.run_folder import RunFolder
     from transil.engine.setup import open_run_images
     from transil.engine.training import train
-    from transil.settings import read_overrides
 
     given: dict[str, Any] = {"path": data, "role": role, "size": size}
     options: dict[str, Any] = {"data": {k: v for k, v in given.items() if v is not None}}
@@ -108,10 +102,8 @@ def train_command(
         raise TransilError("--after takes method and recipe of that run; settings may be given")
     else:
         config = past.after(after, over, output)
-    with progress_bar(1.0) as update:
-        images = open_run_images(
-            config, lambda done, total: update(done / max(1, total), "decoding")
-        )
+    with progress_bar() as progress:
+        images = open_run_images(config, progress)
     if recipe is None and after is None:
         config = resolve(method=method, image_size=size or images.size, overrides=over)
         if config.data.size not in (None, images.size):  # the recipe wants them larger
@@ -122,8 +114,8 @@ def train_command(
         if 0 < sum(groups) < images.classes and after is None:
             left = images.classes - sum(groups)
             note(f"note: {left} of the {images.classes} classes are in no group and left out")
-    with progress_bar(1.0) as update:
-        run = train(config, output, images=images, tell=_Teller(update, output))
+    with progress_bar() as progress:
+        run = train(config, output, images=images, progress=StateLines(progress, RunFolder(output)))
     if main:
         _report(run, as_json)
 
@@ -141,36 +133,38 @@ def _groups(states: int | None, schedule: str | None) -> dict[str, Any]:
     return {**made, "sizes": list(groups.sizes)}
 
 
-class _Teller:
+class StateLines:
     """Shows where a run is: a bar on a terminal, a line per state elsewhere; and what it has learned."""
 
-    def __init__(self, update: Any, run: Path) -> None:
-        self.update, self.run = update, run
+    def __init__(self, bar: Progress, run: RunFolder) -> None:
+        self.bar, self.run = bar, run
+        self.finished: int | None = None  # states, where known
 
-    def __call__(self, progress: Progress) -> None:
-        begins = progress.loss is None and not progress.within
-        if begins and progress.state > 1:  # the state before is finished
-            self._finished(progress.state - 1, progress.states)
-        text = f"state {progress.state}/{progress.states}, epoch {progress.epoch}/{progress.epochs}"
-        if progress.loss is not None:
-            text += f", loss {progress.loss:.4f}"
-        if not begins:
-            text += f", {progress.images / max(progress.seconds, 1e-9):,.0f} images/s"
-        self.update(progress.share, text)
-        if not stderr.is_terminal and progress.epoch == progress.epochs:
+    def __call__(self, share: float, text: str) -> None:
+        self.bar(share, text)
+        before, self.finished = self.finished, self.run.finished()
+        if self.finished == before:
+            return
+        if before is not None and not stderr.is_terminal:
             note(text)
+        if self.finished and share < 1.0:
+            self._accuracy(self.finished)
 
-    def _finished(self, state: int, states: int) -> None:
+    def _accuracy(self, state: int) -> None:
         with contextlib.suppress(TransilError):  # lost scores must not keep a run from going on
-            data = ScoreStore.open(self.run).get("test", state)
+            store = ScoreStore.open(self.run.path)
+            data = store.get("test", state)
             right = float((data.scores.argmax(axis=1) == data.columns).mean())
-            note(f"state {state}/{states}: accuracy {percent(right)} % on test images so far")
+            note(
+                f"state {state}/{store.schedule.states}: accuracy {percent(right)} % on test images "
+                "so far"
+            )
 
 
 def _report(run: RunFolder, as_json: bool) -> None:
     """Accuracies of all stores of a finished run."""
     from transil.engine.run_folder import TIMES, measured
-    from transil.evaluation import evaluate
+    from transil.evaluation.evaluate import evaluate
 
     folders = (path for path in sorted((run.path / "scores").iterdir()) if path.is_dir())
     found = {path.name: path for path in folders}
@@ -264,11 +258,12 @@ def recipes_command(
       transil recipes demo > experiment.yaml
     """
     from transil.engine.recipes import load_recipe, recipe_names, recipe_text
-    from transil.experiment.recipe import experiment_names, experiment_text, load_experiment
+    from transil.experiment.recipe import experiment_names, experiment_text
+    from transil.experiment.schedules import load_any
 
     if name in experiment_names():
         if as_json:
-            print_json(load_experiment(name).to_dict())
+            print_json(load_any(name).to_dict())
         else:
             print(experiment_text(name), end="")
         return

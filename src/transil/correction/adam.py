@@ -14,9 +14,10 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from transil._common.progress import Progress, no_progress
 from transil.correction.objective import Objective, Problem
 from transil.correction.parameters import Parameters
-from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
+from transil.correction.solvers import Fit, FitRecord, Solver
 from transil.errors import TransilError
 
 # The epoch whose pairs are kept: the best by running accuracy on the fitting data, or the last.
@@ -73,7 +74,7 @@ class Adam(Solver):
                     )
                 if self.keep == "last" or accuracy > best:  # strictly: the first of equals stays
                     best, kept, kept_epoch = accuracy, steps.parameters(), epoch
-                progress(epoch / self.epochs)
+                progress(epoch / self.epochs, "")
         seconds = time.perf_counter() - began
         there = Objective(problem, self.penalty).expand(kept.vector)
         norm = float(np.linalg.norm(there.gradient))

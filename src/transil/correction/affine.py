@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from transil.arrays import FloatArray, Scores, is_torch
+from transil._common.arrays import FloatArray, Scores, is_torch
 from transil.errors import TransilError
 from transil.schedule import Schedule
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.correction.any_schedule import WEIGHTS, AdBiCAny
 from transil.correction.evidence import Evidence
 from transil.correction.parameters import Pairs, Parameters

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from transil.arrays import (
+from transil._common.arrays import (
     FloatArray,
     Scores,
     check_finite,
@@ -26,6 +26,8 @@ from transil.arrays import (
     is_torch,
     readable,
 )
+from transil._common.files import read_json_as, write_json
+from transil._common.pretrained import Pretrained
 from transil.correction.affine import correct_groups
 from transil.correction.alike import check_ratios
 from transil.correction.columns import OrderLike, backwards, read_order, reordered, state_of
@@ -38,11 +40,9 @@ from transil.correction.rules import RULES
 from transil.correction.scales import Comparison, Newest
 from transil.correction.strength import AS_FITTED, at_strength, read_strength
 from transil.errors import TransilError
-from transil.files import read_json_as, write_json
-from transil.frames import AnyScores, array_of, is_frame, like_frame
-from transil.pretrained import Pretrained
 from transil.schedule import Schedule, ScheduleLike
-from transil.scores import ScoreStore
+from transil.scores.frames import AnyScores, array_of, is_frame, like_frame
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     from transil.correction.torch_layer import CorrectionLayer

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from transil._common.typed import Between, read_record, short
 from transil.correction.bank import FORMAT, VERSION, Bank
 from transil.correction.facts import Facts, Moments
 from transil.correction.layers import Correction, told
@@ -20,7 +21,6 @@ from transil.correction.solvers import FitRecord
 from transil.correction.strength import AS_FITTED
 from transil.errors import TransilError
 from transil.schedule import Schedule, read_state
-from transil.typed import Between, read_record, short
 
 ANY = "any"  # in place of a schedule
 ALL = "all"  # in place of a state: the parameters of all of them

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import check_finite, check_scores, to_numpy
+from transil._common.arrays import check_finite, check_scores, to_numpy
 from transil.correction.bank import Bank
 from transil.correction.columns import OrderLike, read_order, reordered
 from transil.correction.comparing import brought_to
 from transil.correction.scales import FEWEST_ROWS, MOST_ROWS, Comparison, Distance
 from transil.correction.shipped import ShippedBank, shipped_banks
 from transil.errors import TransilError
-from transil.frames import array_of
+from transil.scores.frames import array_of
 
 # Of the newest group's share of the classes. On the authors' LUCIR scores (states 2, 4, 7, 10) the
 # default bank of LUCIR leaves it 0.3 to 2.3 times that share, rescaled or not, the one of LwF 0.16 times

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import FloatArray, Scores, is_torch, readable, to_numpy
+from transil._common.arrays import FloatArray, Scores, is_torch, readable, to_numpy
 from transil.errors import TransilError
 from transil.schedule import IntArray, Schedule
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from transil.arrays import FloatArray
+from transil._common.arrays import FloatArray
 from transil.correction.facts import Facts
 from transil.correction.parameters import Pairs
 from transil.correction.scales import (

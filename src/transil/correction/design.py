@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.correction.parameters import Pairs, Parameters
 from transil.errors import TransilError
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
 from transil.correction.facts import Facts, Moments
 from transil.correction.layers import AdBiCCentred
 from transil.correction.newton import Newton

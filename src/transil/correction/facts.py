@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from transil.arrays import Float64Array, FloatArray
+from transil._common.arrays import Float64Array, FloatArray
 from transil.schedule import IntArray, Schedule, ScheduleLike
 
 # Rows are looked at in blocks of about this many values.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from transil.arrays import check_raw, check_scores, to_numpy
+from transil._common.arrays import check_raw, check_scores, to_numpy
+from transil._common.files import digest
+from transil._common.progress import Progress, no_progress, part
+from transil._common.provenance import versions
 from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank
 from transil.correction.evidence import Evidence
@@ -20,13 +23,11 @@ from transil.correction.predicted import refuse_predictions
 from transil.correction.references import Reference
 from transil.correction.registry import get_correction, get_solver
 from transil.correction.scales import score_scale
-from transil.correction.solvers import Fit, Solver, no_progress
+from transil.correction.solvers import Fit, Solver
 from transil.errors import TransilError
-from transil.files import digest
-from transil.provenance import versions
 from transil.schedule import Schedule, ScheduleLike
-from transil.scores import ScoreStore, as_store
-from transil.store_files import StateScores, checked_scores
+from transil.scores.data_files import StateScores, checked_scores
+from transil.scores.store import ScoreStore, as_store
 
 # Squares of larger scores leave the range in which fits are exact.
 LARGEST = 1e12
@@ -34,9 +35,6 @@ LARGEST = 1e12
 CorrectionLike: TypeAlias = str | Correction | type[Correction]
 SolverLike: TypeAlias = str | Solver | type[Solver]
 StoreLike: TypeAlias = ScoreStore | str | os.PathLike[str]
-
-# watch(reference name, state, fraction of that state's fit that is done)
-Watch = Callable[[str, int, float], None]
 
 
 def fit_state(
@@ -72,7 +70,7 @@ def fit(
     correction: CorrectionLike = "adbic",
     solver: SolverLike = "newton",
     names: Sequence[str] | None = None,
-    watch: Watch | None = None,
+    progress: Progress = no_progress,
     **settings: Any,
 ) -> Bank:
     """Fit every state of one or more reference stores and keep the pairs in a bank.
@@ -92,8 +90,8 @@ def fit(
     if first.schedule.states < 2:
         raise TransilError(f"{first.name}: a schedule of one state has nothing to correct")
     references = tuple(
-        _fit_reference(store, name, split, kind, how, watch)
-        for store, name in zip(opened, names, strict=True)
+        _fit_reference(store, name, split, kind, how, part(progress, number, len(opened)))
+        for number, (store, name) in enumerate(zip(opened, names, strict=True))
     )
     check_scales(references)
     config = {
@@ -126,7 +124,7 @@ def fit_any_schedule(
     *,
     split: str = "val",
     names: Sequence[str] | None = None,
-    watch: Watch | None = None,
+    progress: Progress = no_progress,
 ) -> OpenBank:
     """Fit one bank for any schedule on reference stores of one method and as many schedules as can be.
 
@@ -142,8 +140,8 @@ def fit_any_schedule(
     for number, (store, name) in enumerate(zip(opened, _names(opened, names), strict=True)):
         for state, problem in _problems(store, split, AdBiCCentred()):
             evidence.append(Evidence.of(name, f"{name}--{number}", problem))
-            if watch is not None:
-                watch(f"{name} ({number + 1})", state, 1.0)
+            done = part(progress, number, len(opened), f"{name} ({number + 1}), state {state}")
+            done((state - 1) / (store.schedule.states - 1), "")
     return OpenBank.of(
         evidence,
         method=opened[0].method,
@@ -178,13 +176,13 @@ def _fit_reference(
     split: str,
     correction: Correction,
     solver: Solver,
-    watch: Watch | None,
+    progress: Progress,
 ) -> Reference:
     pairs: dict[int, Parameters] = {}
     records, scale = {}, {}
     for state, problem in _problems(store, split, correction):
-        progress = no_progress if watch is None else _told_to(watch, name, state)
-        fitted = solver.fit(problem, pairs.get(state - 1), progress)
+        told = part(progress, state - 2, store.schedule.states - 1, f"{name}, state {state}")
+        fitted = solver.fit(problem, pairs.get(state - 1), told)
         pairs[state], records[state] = fitted.pairs, fitted.record
         scale[state] = score_scale(problem.scores)
     return Reference(name, pairs, records, scale, source=store.fingerprint())
@@ -220,10 +218,6 @@ def _problem(
         )
     refuse_predictions(data.scores, data.columns, where)
     return Problem(data.scores, data.columns, schedule, state, correction)
-
-
-def _told_to(watch: Watch, name: str, state: int) -> Callable[[float], None]:
-    return lambda fraction: watch(name, state, fraction)
 
 
 def _facts(store: ScoreStore) -> dict[str, Any]:

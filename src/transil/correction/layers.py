@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from transil.arrays import Float64Array, FloatArray, Scores, check_scores, is_torch
+from transil._common.arrays import Float64Array, FloatArray, Scores, check_scores, is_torch
 from transil.correction.affine import correct_groups
 from transil.correction.design import Design
 from transil.correction.facts import Facts, Moments

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from transil.arrays import Float64Array
+from transil._common.arrays import Float64Array
+from transil._common.progress import Progress, no_progress
 from transil.correction.objective import Expansion, Objective, Penalty, Problem
 from transil.correction.parameters import Parameters
-from transil.correction.solvers import Fit, FitRecord, Progress, Solver, no_progress
+from transil.correction.solvers import Fit, FitRecord, Solver
 from transil.errors import ConvergenceWarning, TransilError
 
 # Armijo's condition: a step must bring this share of the decrease its slope promises.
@@ -66,7 +67,7 @@ class Newton(Solver):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        progress(1.0)
+        progress(1.0, "")
         seconds = time.perf_counter() - began
         return Fit(
             problem.design.parameters(theta),
@@ -100,7 +101,7 @@ class Newton(Solver):
             theta, here, length = moved
             norm = float(np.linalg.norm(here.gradient))
             iterations += 1
-            progress(_fraction(first_norm, norm, self.tolerance))
+            progress(_fraction(first_norm, norm, self.tolerance), "")
         return theta, here.value, norm, iterations
 
 

@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import Float64Array, FloatArray
+from transil._common.arrays import Float64Array, FloatArray
 from transil.correction.design import Design
 from transil.correction.facts import Facts
 from transil.correction.layers import Correction

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from transil._common.files import write_json
 from transil.correction.any_fit import PENALTY, fit_any
 from transil.correction.bank import Bank
 from transil.correction.evidence import NEWTON, Evidence
@@ -15,7 +16,6 @@ from transil.correction.layers import Correction
 from transil.correction.parameters import Parameters
 from transil.correction.references import Reference
 from transil.errors import ScheduleWarning, TransilError
-from transil.files import write_json
 from transil.schedule import Schedule, ScheduleLike
 
 MOST_STATES = 300

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from transil.arrays import FloatArray
+from transil._common.arrays import FloatArray
 from transil.errors import TransilError
 from transil.schedule import IntArray
 

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+from transil._common.registry import Registry, nearest
 from transil.correction.adam import Adam, Authors, Paper
 from transil.correction.any_schedule import AdBiCAny
 from transil.correction.layers import AdBiC, AdBiCCentred, BiC, BiCAll, BiCPast, Correction
 from transil.correction.newton import Newton
 from transil.correction.solvers import Solver
 from transil.errors import TransilError
-from transil.registry import Registry, nearest
 
 CORRECTIONS: Registry[type[Correction]] = Registry(
     "correction", "transil.corrections", [BiC, AdBiC, BiCPast, BiCAll, AdBiCCentred, AdBiCAny]

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from transil._common.registry import Registry
 from transil.correction.parameters import Parameters
-from transil.registry import Registry
 
 # What a rule wants to be told: the name of one reference, or a target with labels, on which the best
 # reference of each state is sought: an upper bound.

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from transil.arrays import FloatArray, check_scores, is_torch, readable, to_numpy
+from transil._common.arrays import FloatArray, check_scores, is_torch, readable, to_numpy
 from transil.errors import DataWarning, ScoreScaleWarning, TransilError
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 # Values that are looked at together.
 BLOCK = 1 << 20

@@ -13,12 +13,12 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from transil._common.files import read_json, read_json_as
 from transil.correction.bank import Bank
 from transil.correction.bank_json import any_bank_from_json
 from transil.correction.open_bank import GENERIC, OpenBank
 from transil.correction.registry import CORRECTIONS, SOLVERS
 from transil.errors import TransilError
-from transil.files import read_json, read_json_as
 from transil.schedule import Schedule, ScheduleLike
 
 if TYPE_CHECKING:

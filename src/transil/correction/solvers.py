@@ -1,4 +1,4 @@
-"""What all solvers share: the interface, the fit record, and progress.
+"""What all solvers share: the interface and the fit record.
 
 Three solvers, always named with a result, because they give different numbers (docs/solvers.md):
 
@@ -11,20 +11,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from transil._common.progress import Progress, no_progress
 from transil.correction.objective import Penalty, Problem
 from transil.correction.parameters import Parameters
 from transil.errors import TransilError
-
-# progress(fraction of this state's fit that is done, from 0 to 1)
-Progress = Callable[[float], None]
-
-
-def no_progress(fraction: float) -> None:
-    """The progress callback of those who do not want one."""
 
 
 @dataclass(frozen=True)

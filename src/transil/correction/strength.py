@@ -9,9 +9,9 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
+from transil._common.typed import short
 from transil.correction.parameters import Pairs
 from transil.errors import TransilError
-from transil.typed import short
 
 AS_FITTED = 1.0
 MOST = 2.0  # another training of one method was seen to have a bias up to twice as strong

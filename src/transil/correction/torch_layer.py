@@ -82,3 +82,11 @@ class CorrectionLayer(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"columns={len(self.scale)}, centred={self.centred}"
+
+
+class Normalise(torch.nn.Module):
+    """Features (..., d) at length 1: what a cosine head does before its rows, as a layer of its own."""
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """(..., d)."""
+        return torch.nn.functional.normalize(features, dim=-1)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from transil._common.files import digest
 from transil.correction.alike import check_alike, check_scales
 from transil.correction.bank import Bank
 from transil.correction.references import Transfer
 from transil.correction.rules import RULES
 from transil.errors import TransilError
-from transil.files import digest
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 
 def merge(banks: Sequence[Bank]) -> Bank:

@@ -43,9 +43,9 @@ class Normalise:
 class Transform(ABC):
     """One way to make network inputs from stored images."""
 
-    @abstractmethod
     def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
         """Random numbers for `count` images of `size` pixels; each array has `count` rows."""
+        return {}
 
     def output(self, stored: int) -> int:
         """Width and height of the result for stored images of that size."""
@@ -59,9 +59,6 @@ class Transform(ABC):
 @dataclass(frozen=True)
 class AsStored(Transform):
     """The evaluation transform for images that already have the right size."""
-
-    def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
-        return {}
 
     def apply(self, pixels: torch.Tensor, plan: dict[str, torch.Tensor]) -> torch.Tensor:
         return pixels
@@ -82,9 +79,6 @@ class CentreCrop(Transform):
 
     def output(self, stored: int) -> int:
         return self.size
-
-    def plan(self, random: np.random.Generator, count: int, size: int) -> dict[str, NDArray[Any]]:
-        return {}
 
     def apply(self, pixels: torch.Tensor, plan: dict[str, torch.Tensor]) -> torch.Tensor:
         stored = pixels.shape[1]

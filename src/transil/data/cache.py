@@ -8,19 +8,32 @@ instead of building the same again.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from transil._common.files import (
+    digest,
+    locked,
+    plain_name,
+    private_folder,
+    sha256,
+    told,
+    umask,
+    write_json,
+)
+from transil._common.progress import Progress, no_progress
 from transil.data.decode import Rule, UnreadableImage, decode, quietly
 from transil.data.entries import (
     FORMAT,
@@ -35,25 +48,12 @@ from transil.data.entries import (
 from transil.data.images import Images
 from transil.data.source import Item, Pixels, Source, as_text
 from transil.errors import DataWarning, TransilError
-from transil.files import (
-    digest,
-    locked,
-    plain_name,
-    private_folder,
-    sha256,
-    told,
-    umask,
-    write_json,
-)
 from transil.schedule import IntArray
 
 ENVIRONMENT = "TRANSIL_CACHE"
 
 # Encoded images below this size are decoded by one thread (32 px: 1 to 3 KiB; 224 px: 10 KiB and more).
 SMALL_BYTES = 4096
-
-# progress(images decoded, images in all)
-Progress = Callable[[int, int], None]
 
 
 def default_cache_dir() -> Path:
@@ -96,7 +96,7 @@ def cached_images(
     rule: Rule,
     cache_dir: Path | None = None,
     skip_bad: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Images:
     """The decoded images of a source, from the cache or into it."""
     folder = cache_dir or default_cache_dir()
@@ -122,7 +122,7 @@ def cached_images(
             # What is there was cut short or altered: make it again.
             shutil.rmtree(path, ignore_errors=True)
             work = _Build(source, stamp, size, rule, skip_bad)
-            work.into(path, progress or _silent)
+            work.into(path, progress)
             entry = open_entry(path)
     if entry is None:
         raise TransilError(f"{path}: the cache entry was changed while it was opened; try again")
@@ -132,11 +132,7 @@ def cached_images(
 def _images(entry: Entry, source: Source, stamp: str) -> Images:
     """The images of an entry, which a transil of before may have written."""
     known = stamp if source.by_content else content_of(entry.class_names, entry.splits)
-    return replace(entry, fingerprint=known, stamp=stamp).images()
-
-
-def _silent(done: int, total: int) -> None:
-    del done, total
+    return replace(entry, fingerprint=known).images()
 
 
 def convert(
@@ -146,7 +142,7 @@ def convert(
     size: int | None,
     rule: Rule,
     skip_bad: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Images:
     """Decode a source into a folder of its own, which `open_images` opens directly."""
     if path.exists():
@@ -157,7 +153,7 @@ def convert(
     with locked(lock, f"cannot write {path}: another command is making it"):
         try:
             build = _Build(source, source.stamp(), size, rule, skip_bad)
-            build.into(path, progress or _silent)
+            build.into(path, progress)
         finally:
             with suppress(OSError):
                 lock.unlink()
@@ -196,18 +192,20 @@ class _Build:
         with told(f"cannot write the cache {path}"), quietly():
             work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
             try:
-                done, writers, size = 0, {}, self.size
+                done, size = 0, self.size
+                writers: dict[str, _SplitWriter] = {}
+                made: dict[str, EntrySplit] = {}
                 for split in sorted(source.labels, key=_place):
                     labels = source.labels[split]
                     writer = writers[split] = _SplitWriter(self, split, work)
                     writer.shape = writers["train"].shape  # all splits have the size of the first
-                    for count in writer.write():
-                        progress(done + count, total)
+                    for rows in writer.write():
+                        progress((done + rows) / total, f"decoding {done + rows:,}/{total:,}")
                     done += len(labels)
                     self._check_kept(writer, labels)
-                    writer.save_labels(labels[writer.kept])
+                    made[split] = writer.finish(labels)
                     size = size or writer.shape[0]
-                write_json(work / META, self._meta(writers, size))
+                write_json(work / META, self._meta(writers, made, size))
                 os.chmod(work, 0o777 & ~umask())
                 os.rename(work, path)
             finally:
@@ -228,21 +226,21 @@ class _Build:
                 f"the first that cannot: {writer.skipped[0]}"
             )
 
-    def _meta(self, writers: dict[str, _SplitWriter], size: int | None) -> dict[str, Any]:
+    def _meta(
+        self, writers: dict[str, _SplitWriter], made: dict[str, EntrySplit], size: int | None
+    ) -> dict[str, Any]:
         test = writers["test"].hashes if "test" in writers else []
         train = set(writers["train"].hashes)
         names = list(self.source.class_names)
-        splits = {split: writer.meta() for split, writer in writers.items()}
         return {
             "format": FORMAT,
             "version": VERSION,
             "name": self.source.name,
             "class_names": names,
-            "fingerprint": self.stamp if self.source.by_content else content_of(names, splits),
-            "stamp": self.stamp,
+            "fingerprint": self.stamp if self.source.by_content else content_of(names, made),
             "size": size,
             "rule": self.rule,
-            "splits": {split: asdict(made) for split, made in splits.items()},
+            "splits": {name: asdict(split) for name, split in made.items()},
             "skipped": [as_text(what) for writer in writers.values() for what in writer.skipped],
             "duplicates": sum(image in train for image in test),
         }
@@ -264,12 +262,9 @@ class _SplitWriter:
     """Decodes one split into a raw file, block by block, several images at a time."""
 
     def __init__(self, build: _Build, split: str, work: Path) -> None:
-        self.source, self.split, self.size = build.source, split, build.size
-        self.rule, self.skip_bad = build.rule, build.skip_bad
-        self.work = work
+        self.build, self.split, self.work = build, split, work
         self.shape: tuple[int, ...] = (build.size or 0, build.size or 0, 3)
         self.rows = 0
-        self.labels_checksum = ""
         self.kept: list[int] = []
         self.skipped: list[str] = []
         self.hashes: list[bytes] = []
@@ -277,19 +272,12 @@ class _SplitWriter:
 
     def write(self) -> Iterator[int]:
         """Decode everything; gives the number of images done after each block."""
-        cores = max(1, os.cpu_count() or 1)
-        with (
-            open(self.work / f"{self.split}.u8", "wb") as file,
-            ThreadPoolExecutor(cores) as pool,
-        ):
-            for block in self.source.blocks(self.split):
+        path = self.work / f"{self.split}.u8"
+        with open(path, "wb") as file, ThreadPoolExecutor(os.cpu_count()) as pool:
+            for block in self.build.source.blocks(self.split):
                 # Of a small image, most of the work is Python's: threads would only wait for each other.
-                workers = 1 if all(_is_small(item) for item in block) else cores
-                parts = np.array_split(np.arange(len(block)), workers)
-                jobs: list[Future[list[Pixels | str]]] = [
-                    pool.submit(self._decode, block, part, self.rows) for part in parts if len(part)
-                ]
-                for image in (image for job in jobs for image in job.result()):
+                each = map if all(map(_is_small, block)) else pool.map
+                for image in each(self._decode, block, count(self.rows)):
                     if isinstance(image, str):
                         self.skipped.append(image)
                     else:
@@ -297,16 +285,13 @@ class _SplitWriter:
                     self.rows += 1
                 yield self.rows
 
-    def _decode(self, block: Any, part: Any, first: int) -> list[Pixels | str]:
-        """Pixels of each image of a part of a block, or what is wrong with it."""
-        return [self._decode_one(block[i], first + int(i)) for i in part]
-
-    def _decode_one(self, item: Item, row: int) -> Pixels | str:
+    def _decode(self, item: Item, row: int) -> Pixels | str:
+        """Pixels of an image, or what is wrong with it."""
         try:
-            return decode(item, self.size, self.rule)
+            return decode(item, self.build.size, self.build.rule)
         except UnreadableImage as error:
-            told_where = f"{self.source.where(self.split, row)}: {error}"
-            if self.skip_bad:
+            told_where = f"{self.build.source.where(self.split, row)}: {error}"
+            if self.build.skip_bad:
                 return told_where
             remedy = "mend or remove it, or leave such images out: transil data convert --skip-bad"
             raise TransilError(f"{told_where}; {remedy}") from None
@@ -315,8 +300,9 @@ class _SplitWriter:
         if self.shape[0] == 0:
             self.shape = image.shape
         if image.shape != self.shape or image.shape[0] != image.shape[1]:
+            where, (high, wide) = self.build.source.where(self.split, row), image.shape[:2]
             raise TransilError(
-                f"{self.source.where(self.split, row)}: {image.shape[1]} x {image.shape[0]} pixels; "
+                f"{where}: {wide} x {high} pixels; "
                 "images that differ in size or are not square need a common --size"
             )
         raw = image.tobytes()
@@ -325,13 +311,9 @@ class _SplitWriter:
         self.hashes.append(hashlib.blake2b(raw, digest_size=12).digest())
         self.kept.append(row)
 
-    def meta(self) -> EntrySplit:
-        """What `meta.json` keeps of the split."""
+    def finish(self, labels: IntArray) -> EntrySplit:
+        """Write the labels of the images that were kept; gives what `meta.json` says of the split."""
+        path = self.work / f"{self.split}.labels.npy"
+        np.save(path, labels[self.kept])
         shape = (len(self.kept), *self.shape)
-        size = int(np.prod(shape))
-        return EntrySplit(shape, size, self.checksum.hexdigest(), self.labels_checksum)
-
-    def save_labels(self, labels: IntArray) -> None:
-        """Write the labels of the images that were kept."""
-        np.save(self.work / f"{self.split}.labels.npy", labels)
-        self.labels_checksum = sha256(self.work / f"{self.split}.labels.npy")
+        return EntrySplit(shape, math.prod(shape), self.checksum.hexdigest(), sha256(path))

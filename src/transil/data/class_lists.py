@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from transil._common.files import read_json, read_text
+from transil._common.registry import nearest
 from transil.errors import TransilError
-from transil.files import read_json, read_text
-from transil.registry import nearest
 
 # How many names of a data set a message gives where none is near.
 SHOWN = 5
@@ -72,12 +72,16 @@ def find_classes(names: Sequence[str], known: Sequence[str], where: str) -> list
         found = exact.get(name) or (plain.get(_plain(name), []) if _plain(name) else [])
         if len(found) > 1:
             raise TransilError(f"{where}: {_ambiguous(name, found, known)}")
-        if found and found[0] in chosen:
-            raise TransilError(f"{where}: {_twice(name, chosen[found[0]])}")
-        if found:
-            chosen[found[0]] = name
-        else:
+        if not found:
             unknown.append(name)
+        elif found[0] in chosen:
+            before, again = _shown(chosen[found[0]]), _shown(name)
+            what = f"'{before}' and '{again}' are the same class"
+            if chosen[found[0]] == name:
+                what = f"class '{again}' is named twice"
+            raise TransilError(f"{where}: {what}; name it once")
+        else:
+            chosen[found[0]] = name
     if unknown:
         raise TransilError(f"{where}: {_unknown(unknown, known, plain)}")
     return list(chosen)
@@ -94,12 +98,6 @@ def _ambiguous(name: str, found: list[int], known: Sequence[str]) -> str:
     alike = len({known[number] for number in found}) < len(found)
     remedy = "rename one in the data set" if alike else "write one as it stands there"
     return f"the name '{_shown(name)}' fits {len(found)} classes, {fits}; {remedy}"
-
-
-def _twice(name: str, before: str) -> str:
-    if name == before:
-        return f"class '{_shown(name)}' is named twice; name it once"
-    return f"'{_shown(before)}' and '{_shown(name)}' are the same class; name it once"
 
 
 def _unknown(unknown: list[str], known: Sequence[str], plain: dict[str, list[int]]) -> str:

@@ -16,10 +16,10 @@ from typing import IO, Any, Literal, get_args
 
 import numpy as np
 
+from transil._common.files import open_regular
+from transil._common.registry import nearest
 from transil.data.source import Item, Pixels
 from transil.errors import TransilError, missing, reason
-from transil.files import open_regular
-from transil.registry import nearest
 
 # What is decoded, by Pillow's names, the usual ones first; TGA has no mark of its own, so it is last.
 FORMATS = (
@@ -58,19 +58,22 @@ def decode(item: Item, size: int | None, rule: Rule) -> Pixels:
     Grey images become RGB, transparent ones are laid on white. Resizing is bilinear with
     antialiasing, as Pillow and torchvision do it. Raises `UnreadableImage` with the reason.
     """
-    if isinstance(item, np.ndarray) and size in (None, item.shape[0]) and _square(item):
+    if isinstance(item, np.ndarray) and item.shape == (size or len(item), len(item), 3):
         return item
-    image_module = _pillow()
+    try:
+        from PIL import Image
+    except ModuleNotFoundError:
+        raise missing("decoding images needs", "pillow") from None
     try:
         if isinstance(item, np.ndarray):
-            image = image_module.fromarray(item)
+            image = Image.fromarray(item)
         elif isinstance(item, Path):
             with open_regular(item) as file:
-                image = _opened(file, image_module)
+                image = _opened(file, Image)
         else:
-            image = _opened(io.BytesIO(item), image_module)
+            image = _opened(io.BytesIO(item), Image)
         if size is not None and image.size != (size, size):
-            image = _to_square(image, size, rule, image_module)
+            image = _to_square(image, size, rule, Image)
         return np.asarray(image, dtype=np.uint8)
     except Exception as error:  # Pillow raises many kinds for damaged files
         raise UnreadableImage(f"cannot be decoded ({reason(error)})") from None
@@ -123,10 +126,6 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def _square(pixels: Pixels) -> bool:
-    return pixels.ndim == 3 and pixels.shape[0] == pixels.shape[1] and pixels.shape[2] == 3
-
-
 def _to_rgb(image: Any, image_module: Any) -> Any:
     if image.mode.startswith("I"):  # grey in 16 bits: Pillow would clip, not scale
         grey = np.clip(np.asarray(image) >> 8, 0, 255)
@@ -148,11 +147,3 @@ def _to_square(image: Any, size: int, rule: Rule, image_module: Any) -> Any:
     _check_pixels(wide, high)
     left, top = (wide - size) // 2, (high - size) // 2
     return image.resize((wide, high), bilinear).crop((left, top, left + size, top + size))
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ModuleNotFoundError:
-        raise missing("decoding images needs", "pillow") from None
-    return Image

@@ -14,12 +14,13 @@ from typing import Annotated
 
 import numpy as np
 
+from transil._common.files import digest, locked, read_json, sha256, told
+from transil._common.typed import Between, read_file
 from transil.data.images import Images, ImageSplit
 from transil.data.source import Pixels
 from transil.errors import DataWarning, TransilError
-from transil.files import digest, locked, read_bytes, read_json, sha256, told
 from transil.schedule import IntArray
-from transil.typed import Between, read_file
+from transil.scores.array_files import load_array
 
 FORMAT, VERSION = "transil-images", 1
 META = "meta.json"
@@ -28,9 +29,6 @@ NAME = re.compile(r".*-(\d+|native)-[0-9a-f]{16}")
 # Entries up to this size are compared with their checksums when opened; larger ones by size
 # alone, and in full by `transil data cache --verify`.
 VERIFY_BYTES = 1 << 30
-# The header of a file of labels takes 128 bytes.
-MOST_HEADER = 1 << 16
-
 
 Size = Annotated[int, Between(0, 2**50)]
 
@@ -65,7 +63,6 @@ class Meta:
     splits: dict[str, EntrySplit]
     skipped: tuple[str, ...]
     duplicates: int
-    stamp: str = ""
 
     def __post_init__(self) -> None:
         if "train" not in self.splits:
@@ -82,8 +79,7 @@ class Entry(Meta):
     def read(cls, path: Path) -> Entry:
         """Read `meta.json`."""
         meta = read_file(path / META, Meta, FORMAT, VERSION, "meta file", "convert the set again")
-        # Early versions had one value for both.
-        return cls(**{**vars(meta), "path": path, "stamp": meta.stamp or meta.fingerprint})
+        return cls(**vars(meta), path=path)
 
     @property
     def bytes(self) -> int:
@@ -108,13 +104,10 @@ class Entry(Meta):
         splits = {}
         for name, split in self.splits.items():
             file = self.path / f"{name}.u8"
-            # An empty file cannot be mapped.
-            mapped = (
-                np.memmap(file, np.uint8, "r", shape=split.shape)
-                if split.bytes
-                else np.empty(split.shape, np.uint8)
-            )
-            pixels: Pixels = np.asarray(mapped)
+            if split.bytes:
+                pixels: Pixels = np.asarray(np.memmap(file, np.uint8, "r", shape=split.shape))
+            else:  # an empty file cannot be mapped
+                pixels = np.empty(split.shape, np.uint8)
             splits[name] = ImageSplit(pixels, self.labels(name))
         return Images(
             self.name,
@@ -123,25 +116,17 @@ class Entry(Meta):
             self.fingerprint,
             self.skipped,
             self.duplicates,
-            self.stamp,
         )
 
     def labels(self, split: str) -> IntArray:
         """The labels of a split, (n,); a ValueError where they cannot be."""
-        count = self.splits[split].shape[0]
-        raw = read_bytes(self.path / f"{split}.labels.npy", 8 * count + MOST_HEADER)
-        start = 10 + int.from_bytes(raw[8:10], "little")
-        # As NumPy writes it; so nothing is set aside for what another header promises.
-        kind = np.dtype(np.int64).str
-        header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({count},), }}"
-        if raw[:8] != b"\x93NUMPY\x01\x00" or raw[10:start].decode("latin-1").strip() != header:
-            raise ValueError("labels")
-        labels = np.frombuffer(raw[start:], dtype=np.int64)
-        if len(labels) != count:
+        # Mapped first: nothing is set aside for what its header promises.
+        labels = load_array(self.path / f"{split}.labels.npy")
+        if labels.dtype != np.int64 or labels.shape != self.splits[split].shape[:1]:
             raise ValueError("labels")
         if len(labels) and not (labels.min() >= 0 and labels.max() < len(self.class_names)):
             raise ValueError("labels")
-        return labels
+        return np.array(labels)
 
 
 def is_converted(path: Path) -> bool:
@@ -172,24 +157,16 @@ def open_entry(path: Path) -> Entry | None:
 
 def entry_paths(folder: Path) -> list[Path]:
     """The folders in a cache that are entries by name and content, whole or damaged."""
-    found = sorted(folder.glob(f"*/{META}")) if folder.is_dir() else []
-    return [
-        path.parent
-        for path in found
-        if NAME.fullmatch(path.parent.name)
-        and not path.parent.name.startswith(".")
-        and is_converted(path.parent)
-    ]
+    found = sorted(meta.parent for meta in folder.glob(f"*/{META}")) if folder.is_dir() else []
+    named = (path for path in found if NAME.fullmatch(path.name) and path.name[0] != ".")
+    return [path for path in named if is_converted(path)]
 
 
 def leftovers(path: Path) -> list[Path]:
     """The folders of builds of `path` that were killed, or run."""
-    return [
-        left
-        for left in path.parent.iterdir()
-        if left.name.startswith(f".{path.name}.") and left.suffix == ".tmp"
-        if left.is_dir() and not left.is_symlink()
-    ]
+    begins = f".{path.name}."
+    found = (p for p in path.parent.iterdir() if p.name.startswith(begins) and p.suffix == ".tmp")
+    return [left for left in found if left.is_dir() and not left.is_symlink()]
 
 
 def clear(folder: Path, name: str | None = None) -> list[Path]:

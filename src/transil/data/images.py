@@ -26,8 +26,7 @@ class ImageSplit:
 class Images:
     """A data set of decoded images. Labels are 0..classes-1, in the order of `class_names`.
 
-    `fingerprint` tells their content; `stamp` is what it was in early versions, for files of their
-    own by place and time of change: runs that were begun with it go on.
+    `fingerprint` tells their content.
     `skipped` names the images that could not be decoded (only where that was allowed);
     `duplicates` counts test images that are also training images.
     """
@@ -38,7 +37,6 @@ class Images:
     fingerprint: str
     skipped: tuple[str, ...] = ()
     duplicates: int = 0
-    stamp: str = ""
 
     @property
     def classes(self) -> int:
@@ -49,6 +47,11 @@ class Images:
     def size(self) -> int:
         """The width and height of the images, in pixels."""
         return int(self.splits["train"].pixels.shape[1])
+
+    @property
+    def facts(self) -> dict[str, str | int]:
+        """By what a run knows its images again."""
+        return {"name": self.name, "fingerprint": self.fingerprint, "pixels": self.size}
 
     def counts(self, split: str) -> IntArray:
         """The number of images of each class, shape (classes,)."""

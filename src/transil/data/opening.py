@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from transil.data.cache import Progress, cached_images, open_converted
+from transil._common.files import told
+from transil._common.progress import Progress, no_progress
+from transil._common.registry import nearest
+from transil.data.cache import cached_images, open_converted
 from transil.data.class_lists import read_names
 from transil.data.decode import check_rule, check_size
 from transil.data.entries import is_converted
@@ -27,8 +30,6 @@ from transil.data.sources.places365 import is_places365, open_places365
 from transil.data.sources.subset import ClassSubset
 from transil.data.sources.torchvision import TorchvisionSource
 from transil.errors import DataWarning, TransilError
-from transil.files import told
-from transil.registry import nearest
 
 
 def open_images(
@@ -41,7 +42,7 @@ def open_images(
     skip_bad: bool = False,
     all_train: bool = False,
     classes: Sequence[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Images:
     """The images of a data set, decoded once and mapped from the cache ever after.
 
@@ -58,18 +59,12 @@ def open_images(
     if is_converted(Path(spec)) and classes is None:
         images = _converted(Path(spec), size)
     else:
-        source = find_source(
-            spec, root=Path(root) if root else None, size=size, all_train=all_train,
-            classes=classes,
-        ).check()  # fmt: skip
+        above, cache = (Path(folder) if folder else None for folder in (root, cache_dir))
+        source = find_source(spec, root=above, size=size, all_train=all_train, classes=classes)
         images = cached_images(
-            source,
-            size=check_size(size),
-            rule=check_rule(rule),
-            cache_dir=Path(cache_dir) if cache_dir else None,
-            skip_bad=skip_bad,
-            progress=progress,
-        )
+            source.check(), size=check_size(size), rule=check_rule(rule), cache_dir=cache,
+            skip_bad=skip_bad, progress=progress,
+        )  # fmt: skip
     warn_about(images)
     return images
 
@@ -121,18 +116,16 @@ def split_spec(text: str, folder: Path | None = None) -> tuple[str, str]:
 def _source(text: str, root: Path | None, size: int | None, all_train: bool) -> Source:
     if text.startswith("formula:"):
         return _formula(text, size)
-    known = ["classes"]
+    source: Source
     if text.startswith("torchvision:"):
         kind, _, query = text.partition("?")
-        known += ["root", "download"]
+        options = _options(text, query, "classes=cat,dog", ["classes", "root", "download"])
+        folder = Path(options["root"]) if "root" in options else (root or Path("data"))
+        download = options.get("download") in ("1", "true", "yes")
+        source = TorchvisionSource(kind.removeprefix("torchvision:"), folder, download=download)
     else:
         kind, query = split_spec(text)
-    options = _options(text, query, "classes=cat,dog")
-    if unknown := [key for key in options if key not in known]:
-        raise TransilError(f"{text}: no setting '{unknown[0]}'; {nearest(unknown[0], known)}")
-    if kind.startswith("torchvision:"):
-        source = _torchvision(kind, options, root)
-    else:
+        options = _options(text, query, "classes=cat,dog", ["classes"])
         source = _at(kind, root, size, all_train)
     return ClassSubset(source, read_names(options["classes"])) if "classes" in options else source
 
@@ -185,9 +178,7 @@ def _converted(path: Path, size: int | None) -> Images:
 def _formula(text: str, size: int | None) -> Source:
     family, _, query = text.removeprefix("formula:").partition("?")
     settings: dict[str, int] = {}
-    for key, value in _options(text, query, "classes=100&seed=3").items():
-        if key not in DEFAULTS:
-            raise TransilError(f"{text}: no setting '{key}'; {nearest(key, DEFAULTS)}")
+    for key, value in _options(text, query, "classes=100&seed=3", DEFAULTS).items():
         if not value.isdecimal():
             raise TransilError(f"{text}: {key} must be a whole number, not '{value}'")
         settings[key] = int(value)
@@ -196,13 +187,7 @@ def _formula(text: str, size: int | None) -> Source:
     return FormulaSource(family, **settings)
 
 
-def _torchvision(text: str, options: dict[str, str], root: Path | None) -> Source:
-    folder = Path(options["root"]) if "root" in options else (root or Path("data"))
-    download = options.get("download") in ("1", "true", "yes")
-    return TorchvisionSource(text.removeprefix("torchvision:"), folder, download=download)
-
-
-def _options(text: str, query: str, example: str) -> dict[str, str]:
+def _options(text: str, query: str, example: str, known: Collection[str]) -> dict[str, str]:
     query = query.replace("+", "%2B")  # no blank, as in forms, but itself
     try:
         found = parse_qsl(query, strict_parsing=True, keep_blank_values=True) if query else []
@@ -211,4 +196,6 @@ def _options(text: str, query: str, example: str) -> dict[str, str]:
     options = dict(found)
     if len(options) < len(found):
         raise TransilError(f"{text}: a setting is given twice; give each once")
+    if unknown := [key for key in options if key not in known]:
+        raise TransilError(f"{text}: no setting '{unknown[0]}'; {nearest(unknown[0], known)}")
     return options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import atomic_file, check_output, open_regular
 from transil.data.images import Images
 from transil.errors import TransilError, missing
-from transil.files import atomic_file, check_output, open_regular
 
-GAP = 2
+MOST = 12  # classes, and images of each
+TILE, GAP = 48, 2
 MARGIN = 150  # room for class names
 MARK = ("Software", "transil")  # within a sheet, by which it is known for ours
 
@@ -39,41 +39,31 @@ def own_sheet(name: str) -> Path:
     return path
 
 
-def contact_sheet(
-    images: Images,
-    path: str | os.PathLike[str],
-    *,
-    split: str = "train",
-    classes: int = 12,
-    per_class: int = 12,
-    tile: int = 48,
-) -> None:
-    """Draw the first images of some classes, spread over all of them, with their names."""
+def contact_sheet(images: Images, path: str | os.PathLike[str]) -> None:
+    """Draw the first training images of some classes, spread over all of them, with their names."""
     try:
         from PIL import Image, ImageDraw, PngImagePlugin
     except ModuleNotFoundError:
         raise missing("contact sheets need", "pillow") from None
     target = check_sheet(path)
-    data = images.splits[split]
-    chosen = np.unique(np.linspace(0, images.classes - 1, min(classes, images.classes)).astype(int))
-    step = tile + GAP
-    sheet = Image.new("RGB", (MARGIN + per_class * step, len(chosen) * step + GAP), "white")
+    data = images.splits["train"]
+    chosen = np.unique(np.linspace(0, images.classes - 1, min(MOST, images.classes)).astype(int))
+    step = TILE + GAP
+    sheet = Image.new("RGB", (MARGIN + MOST * step, len(chosen) * step + GAP), "white")
     draw = ImageDraw.Draw(sheet)
     names = [images.class_names[label][:22] for label in chosen]
     font = _font(names)
     for row, label in enumerate(chosen):
         top = GAP + row * step
-        draw.text((4, top + tile // 2 - 6), names[row], fill="black", font=font)
-        for column, index in enumerate(np.flatnonzero(data.labels == label)[:per_class]):
+        draw.text((4, top + TILE // 2 - 6), names[row], fill="black", font=font)
+        for column, index in enumerate(np.flatnonzero(data.labels == label)[:MOST]):
             picture = Image.fromarray(np.asarray(data.pixels[index]))
-            picture = picture.resize((tile, tile), Image.Resampling.LANCZOS)
+            picture = picture.resize((TILE, TILE), Image.Resampling.LANCZOS)
             sheet.paste(picture, (MARGIN + column * step, top))
-    out = io.BytesIO()
     mark = PngImagePlugin.PngInfo()
     mark.add_text(*MARK)
-    sheet.save(out, format="PNG", pnginfo=mark)
     with atomic_file(target) as file:
-        file.write(out.getvalue())
+        sheet.save(file, format="PNG", pnginfo=mark)
 
 
 def _font(names: list[str]) -> Any:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from transil._common.files import sha256
 from transil.errors import TransilError
-from transil.files import sha256
 from transil.schedule import IntArray
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -39,12 +39,14 @@ class Source(ABC):
     name: str
     class_names: tuple[str, ...]
     labels: Mapping[str, IntArray]
+    # The images of each split, for sources that have them in memory.
+    pixels: Mapping[str, Pixels]
     # Whether the stamp knows what is in all files, wherever they lie.
     by_content: bool = True
 
-    @abstractmethod
     def blocks(self, split: str) -> Iterator[Block]:
         """The images of a split in order, in blocks of at most `BLOCK`."""
+        return blocks_of(self.pixels[split])
 
     @abstractmethod
     def stamp(self) -> str:

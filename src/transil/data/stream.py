@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from transil._common.files import digest, write_json
 from transil.data.images import Images
 from transil.data.orders import class_order
 from transil.data.source import Pixels
 from transil.data.splits import SplitRule, split_by_class
 from transil.data.statistics import Statistics, colour_statistics
 from transil.errors import LeakError, TransilError
-from transil.files import digest, write_json
 from transil.schedule import IntArray, Schedule, ScheduleLike
 
 Role = Literal["target", "reference"]

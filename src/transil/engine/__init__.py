@@ -6,12 +6,10 @@ from transil.engine.model import Model, load_model
 from transil.engine.past import after
 from transil.engine.recipes import load_recipe, recipe_names, resolve
 from transil.engine.run_folder import RunFolder
-from transil.engine.session import Progress
 from transil.engine.training import train, training
 
 __all__ = [
     "Model",
-    "Progress",
     "RunConfig",
     "RunFolder",
     "after",

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import torch
 
+from transil._common.files import atomic_file, check_regular, told
+from transil._common.typed import Between, read_record
 from transil.errors import TransilError, reason
-from transil.files import atomic_file, check_regular, told
 from transil.schedule import MOST_CLASSES
-from transil.typed import Between, read_record
 
 Count = Annotated[int, Between(0, 10**9)]
 

@@ -5,14 +5,15 @@ Settings come from a recipe and from dotted overrides (`train.epochs=5`); every 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from transil._common.settings import plain
+from transil._common.typed import build
 from transil.data.statistics import Statistics
-from transil.errors import TransilError
-from transil.settings import plain
-from transil.typed import build
+from transil.errors import DataWarning, TransilError
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,8 @@ class SeedConfig:
 class EngineConfig:
     """How the work is done; nothing here changes what is learned beyond rounding.
 
-    `graph`: capture each training step in a CUDA graph. `fuse`: on a GPU, crops, batch normalisation
-    with ReLU, and updates by kernels of our own; off until full recipes have been trained with them.
-    `compile`: let torch.compile fuse kernels instead; takes a minute before the first step.
+    `graph`: capture each training step in a CUDA graph. `compile`: let torch.compile fuse kernels;
+    takes a minute before the first step.
     `image_gigabytes`: how much of a device's memory images may take (null: half of what is free);
     larger sets are streamed. `threads`: of the CPU (null: as torch has it); with one, small networks
     are fast even on a busy machine. `log`: where the numbers of each epoch go besides log.jsonl, as
@@ -172,7 +172,6 @@ class EngineConfig:
     device: str = "auto"
     threads: int | None = None
     graph: bool = True
-    fuse: bool = False
     compile: bool = False
     checkpoint_minutes: float = 2.0
     image_gigabytes: float | None = None
@@ -185,6 +184,20 @@ class EngineConfig:
         """The loggers by name, each once."""
         early = ("tensorboard",) if self.tensorboard else ()
         return tuple(dict.fromkeys((*self.log, *early)))
+
+
+def without_fuse(engine: Any, where: str) -> Any:
+    """The settings `engine` without `fuse`, which chose kernels of our own in earlier versions."""
+    if not isinstance(engine, Mapping) or not isinstance(engine.get("fuse"), bool):
+        return engine
+    if engine["fuse"]:
+        warnings.warn(
+            f"{where}: engine.fuse=true: those kernels are gone; torch's give the same but for "
+            "rounding, and are used",
+            DataWarning,
+            stacklevel=2,
+        )
+    return {key: value for key, value in engine.items() if key != "fuse"}
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,7 @@ class RunConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "config") -> RunConfig:
         """From nested dictionaries; unknown keys and wrong types are errors that name the key."""
-        config = build(cls, data, where)
+        config = build(cls, {**data, "engine": without_fuse(data.get("engine", {}), where)}, where)
         try:
             config.train.check()
         except TransilError as error:

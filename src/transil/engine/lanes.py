@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeAlias
 
 import torch
@@ -20,18 +20,44 @@ def train_together(runs: Sequence[Run]) -> None:
 
     Small networks leave most of a GPU idle; two runs side by side use it better.
     """
-    lanes = [Lane(run) for run in runs]
+
+    def over(_: Run, error: Exception | None) -> None:
+        if error is not None:
+            raise error
+
+    drive(iter(runs), len(runs), over)
+
+
+def drive(
+    runs: Iterator[Run], together: int, over: Callable[[Run, Exception | None], None]
+) -> None:
+    """Drive `together` runs in turn, each of which another one follows when it is over.
+
+    `over` hears of each run that has ended, and of the error that has ended it.
+    """
+    lanes: list[Lane] = []
     before = torch.backends.cudnn.benchmark
     # cuDNN tries its kernels for each shape once; shapes never change here.
     torch.backends.cudnn.benchmark = True
     try:
-        while lanes:
+        more = True
+        while more or lanes:
+            while more and len(lanes) < together:
+                run = next(runs, None)
+                more = run is not None
+                lanes += [] if run is None else [Lane(run)]
             ready = [lane for lane in lanes if lane.ready()]
-            if not ready:
+            if lanes and not ready:
                 time.sleep(0.0005)
             for lane in ready:
-                if not lane.go_on():
-                    lanes.remove(lane)
+                error = None
+                try:
+                    if lane.go_on():
+                        continue
+                except Exception as failed:  # of this run alone
+                    error = failed
+                lanes.remove(lane)
+                over(lane.run, error)
     finally:
         torch.backends.cudnn.benchmark = before
         for lane in lanes:

@@ -10,20 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from transil import kernels
-from transil.data.device import DeviceImages
-from transil.data.feed import Feed
+from transil.data.device import DeviceImages, useful_batch
 from transil.data.stream import ClassStream, State, Subset
 from transil.engine.config import RunConfig, TrainConfig
-from transil.engine.halves import Halves
 from transil.engine.step import Captured, Step, give_back_memory
 from transil.engine.transforms import eval_transform, train_transform
 from transil.engine.workers import Workers
 from transil.errors import TransilError
 from transil.methods.base import Context, Method, seen_scores
-from transil.methods.registry import family_of, get_method
+from transil.methods.registry import family_of
 from transil.nets.net import Net, Outputs, build_net
-from transil.nets.norms import fuse
 
 # Images scored together: at most so many, and at most so many pixels.
 SCORE_BATCH, SCORE_PIXELS = 512, 512 * 112 * 112
@@ -41,10 +37,11 @@ def _no_outputs() -> tuple[Outputs, torch.Tensor]:
 class Learner:
     """Everything that a run keeps in memory. `begin` a state, run its epochs, `end` it, score."""
 
-    def __init__(self, config: RunConfig, stream: ClassStream, workers: Workers) -> None:
-        self.config, self.stream, self.workers = config, stream, workers
+    def __init__(
+        self, config: RunConfig, method: Method, stream: ClassStream, workers: Workers
+    ) -> None:
+        self.config, self.method, self.stream, self.workers = config, method, stream, workers
         self.device = workers.device
-        self.method = get_method(config.method, config.settings)
         self.precision = getattr(torch, config.train.precision)
         classes = stream.schedule.seen[-1]
         self.net = build_net(
@@ -62,48 +59,23 @@ class Learner:
         self.forward: Callable[..., Outputs] = workers.wrap(self.net)
         self.taught_by: Callable[..., Outputs] | None = self.teacher
         engine = config.engine
-        alone_on_gpu = self.device.type == "cuda" and workers.alone
-        self.graph = engine.graph and alone_on_gpu
+        self.graph = engine.graph and self.device.type == "cuda" and workers.alone
         if engine.compile:
             self.forward = torch.compile(self.forward, dynamic=False)
             self.taught_by = torch.compile(self.teacher, dynamic=False) if self.teacher else None
-        wanted = engine.fuse and alone_on_gpu and not engine.compile
-        fused = wanted and kernels.available(self.device)
-        if fused:
-            fuse(self.net)
-            if self.teacher is not None:
-                fuse(self.teacher)
-            # A penalty needs gradients of the weights themselves.
-            usual = type(self.method).penalty is Method.penalty
-            if (
-                self.precision != torch.float32
-                and getattr(self.net.body, "halves", False)
-                and usual
-            ):
-                self.forward = Halves(self.net, self.precision)
         self.context = Context(stream.schedule, self.device, self.method.name)
-        counts = stream.counts()["train"]
-        size = stream.image_size
+        self.most = max(stream.counts()["train"])  # images of a state
+        self.batch_size = useful_batch(config.train.batch_size, self.most, workers.world)
         gigabytes = engine.image_gigabytes
         self.budget = None if gigabytes is None else int(gigabytes * 1e9)
-        self.feed = Feed(
-            max(counts),
-            size,
-            train_transform(config.train, size),
-            stream.statistics,
-            batch_size=config.train.batch_size,
-            seed=config.batch_seed,
-            device=self.device,
-            share=(workers.rank, workers.world),
-            budget=self.budget,
-            fused=self.precision if fused else None,
-        )
+        self.transform = train_transform(config.train, stream.image_size)
+        self._feed: DeviceImages | None = None
         self.rate = torch.tensor(config.train.lr, device=self.device)
         self.body_rate = self.rate if config.train.body_lr is None else self.rate.clone()
         self.optimiser = self._optimiser(config.train)
         self._sums = torch.zeros(3, device=self.device)  # of an epoch, see `Step`
         # For which kind of step: with a teacher, and which weights learn.
-        self._made: tuple[tuple[bool, tuple[bool, ...]], Step, Callable[[], None]] | None = None
+        self._made: tuple[tuple[bool, tuple[bool, ...]], Callable[[], None]] | None = None
 
     # -- a state ------------------------------------------------------------------------------
 
@@ -120,7 +92,11 @@ class Learner:
         # Rows set from features may differ in the last bit between devices.
         self.workers.share(self.net.state_dict().values())
         self.workers.share(self.context.kept.values())
-        self.feed.load(state.train, state.number)
+        if self._feed is None:
+            share = (self.workers.rank, self.workers.world)
+            self._feed = self._images(state.train, self.batch_size, capacity=self.most, share=share)
+        else:
+            self._feed.load(state.train)
         for momentum in self._momentum().values():
             momentum.zero_()
         self.net.train()
@@ -148,23 +124,31 @@ class Learner:
         )
         self.load(tensors, path)
 
+    @property
+    def feed(self) -> DeviceImages:
+        """The training images of the state that has begun."""
+        assert self._feed is not None
+        return self._feed
+
+    def draw(self, epoch: int, start: int = 0) -> None:
+        """Draw the batches of an epoch, to be learned from batch `start` on."""
+        self.feed.begin(self.transform, (self.state.number, epoch, 5), start)
+
     def epoch(self, rate: float, start: int = 0) -> Iterator[int]:
-        """Launch the steps of an epoch that the feed has begun, from batch `start` on.
+        """Launch the steps of an epoch that is drawn, from batch `start` on.
 
         Pauses every few steps, and says how many batches of the epoch are launched.
         """
-        step, run = self._step()
+        step = self._step()
         train = self.config.train
         self.rate.fill_(rate)
         if train.body_lr is not None:
             self.body_rate.fill_(rate * train.body_lr / train.lr)
         if not start:
             self._sums.zero_()
-        if step.halves is not None:
-            step.halves.refresh()
         for number in range(start + 1, len(self.feed) + 1):
             self.feed.refill()
-            run()
+            step()
             if number % PAUSE == 0 or number == len(self.feed):
                 yield number
 
@@ -212,14 +196,8 @@ class Learner:
 
     @torch.no_grad()
     def _outputs(self, subset: Subset, augmented: bool) -> Iterator[tuple[torch.Tensor, ...]]:
-        images = DeviceImages(
-            subset,
-            self.stream.statistics,
-            device=self.device,
-            batch_size=max(1, min(SCORE_BATCH, len(subset), SCORE_PIXELS // subset.shape[1] ** 2)),
-            seed=self.config.batch_seed,
-            budget=self.budget,
-        )
+        together = max(1, min(SCORE_BATCH, len(subset), SCORE_PIXELS // subset.shape[1] ** 2))
+        images = self._images(subset, together)
         make = train_transform if augmented else eval_transform
         transform = make(self.config.train, subset.shape[1])
         for batch in images.epoch(transform, self.state.number, shuffle=False):
@@ -266,7 +244,18 @@ class Learner:
 
     # -- details ------------------------------------------------------------------------------
 
-    def _step(self) -> tuple[Step, Callable[[], None]]:
+    def _images(self, subset: Subset, batch_size: int, **options: Any) -> DeviceImages:
+        return DeviceImages(
+            subset,
+            self.stream.statistics,
+            device=self.device,
+            batch_size=batch_size,
+            seed=self.config.batch_seed,
+            budget=self.budget,
+            **options,
+        )
+
+    def _step(self) -> Callable[[], None]:
         """The step of this state, captured where that is wanted.
 
         It is made anew where there is a teacher for the first time, or other weights learn.
@@ -291,8 +280,8 @@ class Learner:
                 precision=self.precision,
                 world=self.workers.world,
             )
-            self._made = (taught, learning), step, Captured(step) if self.graph else step
-        return self._made[1:]
+            self._made = (taught, learning), Captured(step) if self.graph else step
+        return self._made[1]
 
     def _frozen_copy(self) -> Net:
         """A network of the same shape that never learns."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.settings import merge, plain
 from transil.data.images import Images, ImageSplit
 from transil.data.orders import class_order
 from transil.data.stream import ClassStream
@@ -20,8 +21,7 @@ from transil.engine.setup import splitting
 from transil.errors import TransilError
 from transil.methods.registry import METHODS, family_of
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
-from transil.settings import merge, plain
+from transil.scores.store import ScoreStore
 
 # What a run must share with the one that it goes on from.
 SHARED = ("method", "net.body", "net.last_relu")

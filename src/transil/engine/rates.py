@@ -50,7 +50,7 @@ def drop_epochs(train: TrainConfig, epochs: int) -> list[int]:
 def plateau_drops(losses: Sequence[float], patience: int, threshold: float = 1e-4) -> int:
     """How often a rate has dropped: each time no loss was better by a share for `patience` epochs.
 
-    The rule of torch's ReduceLROnPlateau with its default threshold (spec 1.4).
+    The rule of torch's ReduceLROnPlateau with its default threshold, which the released FT code uses.
     """
     best, bad, drops = math.inf, 0, 0
     for loss in losses:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from transil._common.settings import flatten, merge
+from transil._common.yaml_files import names_in, read_named, read_yaml
 from transil.engine.config import RunConfig
 from transil.errors import TransilError
 from transil.methods.registry import METHODS, get_method
-from transil.settings import flatten, merge
-from transil.yaml_files import names_in, read_named, read_yaml
 
 
 def recipe_names() -> list[str]:

@@ -25,11 +25,7 @@ from typing import Annotated, Any
 
 import torch
 
-from transil.data.statistics import Statistics
-from transil.engine.checkpoint import Checkpoint
-from transil.engine.config import MOST_PIXELS, RunConfig
-from transil.errors import TransilError
-from transil.files import (
+from transil._common.files import (
     TEMPORARY,
     atomic_file,
     locked,
@@ -38,11 +34,15 @@ from transil.files import (
     told,
     write_json,
 )
-from transil.provenance import versions
+from transil._common.provenance import versions
+from transil._common.settings import flatten, plain
+from transil._common.typed import Between, read_file
+from transil.data.statistics import Statistics
+from transil.engine.checkpoint import Checkpoint
+from transil.engine.config import MOST_PIXELS, RunConfig
+from transil.errors import TransilError
 from transil.schedule import MOST_CLASSES, Schedule
-from transil.scores import ScoreStore
-from transil.settings import flatten, plain
-from transil.typed import Between, read_file
+from transil.scores.store import ScoreStore
 
 RECORD, LABEL_MAP = "run.json", "label-map.json"
 LOG, TIMES, LOCK = "log.jsonl", "times.jsonl", ".run.lock"
@@ -121,13 +121,10 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
 
     @contextmanager
-    def opened(self, config: RunConfig, data: Mapping[str, Any], stamp: str = "") -> Iterator[None]:
-        """Hold the folder for a run of `config` on that data, begun now or continued.
-
-        `stamp` is the data's fingerprint as early versions wrote it (see `Images`).
-        """
+    def opened(self, config: RunConfig, data: Mapping[str, Any]) -> Iterator[None]:
+        """Hold the folder for a run of `config` on that data, begun now or continued."""
         if self.is_archived():
-            self._check(config, data, stamp)
+            self.check(config, data)
             yield
             return
         with told(f"cannot write {self.path}"):
@@ -139,7 +136,7 @@ class RunFolder:
             for folder in (self.path, self.checkpoints, *self.path.glob("scores/*")):
                 remove_left(folder)
             if (self.path / RECORD).exists():
-                self._check(config, data, stamp)
+                self.check(config, data)
             else:
                 write_json(
                     self.path / RECORD,
@@ -188,7 +185,7 @@ class RunFolder:
             self.path / LABEL_MAP, LabelMap, "transil-label-map", 1, "label map", remedy
         )
 
-    def _check(self, config: RunConfig, data: Mapping[str, Any], stamp: str) -> None:
+    def check(self, config: RunConfig, data: Mapping[str, Any]) -> None:
         """A run goes on as it began: what says what is learned may not change."""
         kept, begun = plain(asdict(self.record().data)), self.config()
         kept = {key: value for key, value in kept.items() if value is not None}
@@ -199,7 +196,7 @@ class RunFolder:
         )
         old |= {f"the data set's {k}": v for k, v in kept.items()}
         new |= {f"the data set's {k}": v for k, v in data.items()}
-        if kept.get("fingerprint") in (data.get("fingerprint"), stamp):
+        if kept.get("fingerprint") == data.get("fingerprint"):
             new |= {key: old.get(key) for key in CALLED}  # the same images, moved or copied
         if data.get("past") is not None and kept.get("past") == data.get("past"):
             new["after"] = old.get("after")  # the same run, called otherwise or moved

@@ -7,19 +7,20 @@ from collections.abc import Iterable
 
 from transil.engine.run_folder import RunFolder
 from transil.errors import DataWarning
-from transil.methods.registry import family_of, get_method
-from transil.scores import ScoreStore
+from transil.methods.base import Method
+from transil.methods.registry import family_of
+from transil.scores.store import ScoreStore
 
 
-def states_to_score(run: RunFolder, *, tell: bool = False) -> list[int]:
+def states_to_score(run: RunFolder, method: Method, *, warn: bool = False) -> list[int]:
     """Finished states whose scores can be made again from their checkpoints.
 
-    `tell` warns of those whose checkpoints are lost, too.
+    `warn` of those whose checkpoints are lost, too.
     """
     saved = set(run.saved_states())
-    lost = _unscored(run)
+    lost = _unscored(run, method)
     gone = ", ".join(str(state) for state in lost if state not in saved)
-    if gone and tell:
+    if gone and warn:
         warnings.warn(
             f"{run.path}: scores of finished states are missing (of {gone}), and so are their "
             "checkpoints; bring one or the other back, or train again in another folder",
@@ -29,7 +30,7 @@ def states_to_score(run: RunFolder, *, tell: bool = False) -> list[int]:
     return [state for state in lost if state in saved]
 
 
-def _unscored(run: RunFolder) -> list[int]:
+def _unscored(run: RunFolder, trained: Method) -> list[int]:
     """Finished states of which a split or a method has no scores, by what the folder itself says.
 
     Those of another run that this one goes on from are that one's.
@@ -42,7 +43,7 @@ def _unscored(run: RunFolder) -> list[int]:
     states = {*range(elsewhere + 1, finished + 1), *run.saved_states()}
     splits = _splits(run, states, reference=config.data.role == "reference")
     lost: set[int] = set()
-    for method in family_of(get_method(config.method, config.settings)):
+    for method in family_of(trained):
         path = run.scores_path(method.name)
         store = ScoreStore.open(path) if (path / "store.json").exists() else None
         lost.update(

@@ -1,44 +1,23 @@
-"""One start of a run: what is logged, when it is saved, what is told."""
+"""One start of a run: what is logged, when it is saved, what is shown."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from transil._common.progress import Progress
 from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.learner import Learner
 from transil.engine.run_folder import TIMES, RunFolder
-from transil.engine.workers import Workers
 from transil.errors import TransilError
 from transil.interop.loggers import Loggers
 
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run is: epochs count from 1, `images` are those seen since it was started."""
-
-    state: int
-    states: int
-    epoch: int
-    epochs: int
-    loss: float | None  # of the last epoch; None where the state has none yet
-    images: int
-    seconds: float
-    share: float  # of the whole run
-    within: bool = False  # told in the middle of the epoch after `epoch`
-
-
-Tell = Callable[[Progress], None]
-
-
 # Seconds between two words on an epoch under way.
-TELL = 0.2
+SHOW = 0.2
 # In the middle of epochs, processes agree on saving so often within `checkpoint_minutes`, and after
 # so many pauses at the latest.
 ASK, MOST_PAUSES = 8, 64
@@ -66,32 +45,30 @@ class Reading:
 
 
 class Session:
-    """One start of a run: what it logs, when it saves, what it tells."""
+    """One start of a run: what it logs, when it saves, what it shows."""
 
     def __init__(
-        self, run: RunFolder, workers: Workers, loggers: Loggers, epochs: int, tell: Tell | None
+        self, run: RunFolder, learner: Learner, loggers: Loggers, progress: Progress
     ) -> None:
-        self.run, self.workers, self.loggers, self.tell = run, workers, loggers, tell
-        self.epochs = epochs
-        self.images = 0
-        self.started = self.saved = time.monotonic()
-        self.spent: dict[str, float] = {}
-        self.told = self.asked = self.started
-        self.wait = self.waited = 1  # pauses until the processes agree again
-
-    def enter(self, learner: Learner, state: State, done: int, batches: int) -> None:
-        """A state begins, of which `done` epochs and `batches` of the next are done already."""
-        self.state, self.config = state, learner.config
+        self.run, self.learner, self.loggers, self.progress = run, learner, loggers, progress
+        self.workers, self.config = learner.workers, learner.config
         self.states = len(learner.stream)
-        self.device = learner.device
-        self.before = learner.config.train.total_epochs(state.number - 1)
-        self.batch_size = learner.feed.batch_size
-        self.images -= batches * self.batch_size
-        self.state_images = -batches * self.batch_size
-        self.spent, self._marked = {}, time.monotonic()
-        self.at: tuple[int, float] | None = None
-        self.loss: float | None = None
-        self._tell(done)
+        self.images = self.state_images = 0  # seen since this start, and in this state
+        self.started = self.saved = self.shown = self.asked = time.monotonic()
+        self.wait = self.waited = 1  # pauses until the processes agree again
+        self.state: State | None = None
+        self.at: tuple[int, float] | None = None  # the epoch that has begun, and its learning rate
+        self.loss: float | None = None  # of the last epoch of this state
+        self.spent: dict[str, float] = {}  # seconds of this state
+        self.marked = self.started
+
+    def enter(self, state: State, done: int, batches: int) -> None:
+        """A state begins, of which `done` epochs and `batches` of the next are done already."""
+        self.state, self.at, self.loss = state, None, None
+        self.state_images = -batches * self.learner.batch_size
+        self.images += self.state_images
+        self.spent, self.marked = {}, time.monotonic()
+        self.show(done)
 
     def begin(self, epoch: int, rate: float) -> None:
         """An epoch begins."""
@@ -100,19 +77,19 @@ class Session:
     def mark(self, what: str) -> None:
         """The seconds since the last mark were spent on `what`."""
         now = time.monotonic()
-        self.spent[what] = round(now - self._marked, 3)
-        self._marked = now
+        self.spent[what] = round(now - self.marked, 3)
+        self.marked = now
 
-    def note(self, reading: Reading) -> float:
+    def read(self, reading: Reading) -> float:
         """Log an epoch; its loss. One that is not a number ends the run."""
+        assert self.state is not None
         count = len(self.state.train)
         total, right, last = reading.values()
         loss = total / count
-        number = self.state.number
         if not math.isfinite(total):
             raise self.not_a_number("the loss is", reading.epoch, reading.rate)
         line = {
-            "state": number,
+            "state": self.state.number,
             "epoch": reading.epoch,
             "lr": reading.rate,
             "loss": loss,
@@ -120,15 +97,17 @@ class Session:
         }
         if self.workers.main:
             self.run.log(line)
-            self.loggers.log(line, self.before + reading.epoch)
+            before = self.config.train.total_epochs(self.state.number - 1)
+            self.loggers.log(line, before + reading.epoch)
         self.images += count
         self.state_images += count
         self.loss = loss
-        self._tell(reading.epoch)
+        self.show(reading.epoch)
         return last if self.config.train.plateau_on == "last-batch" else loss
 
     def not_a_number(self, what: str, epoch: int, rate: float) -> TransilError:
         """The error for a run that has diverged."""
+        assert self.state is not None
         kept = "the last good checkpoint is kept, " if self.run.has_checkpoint() else ""
         return TransilError(
             f"{self.run.path}: {what} not a number in state {self.state.number}, epoch "
@@ -136,27 +115,34 @@ class Session:
             "the method's settings, and begin in another folder"
         )
 
-    def check(self, learner: Learner) -> None:
+    def check(self) -> None:
         """Before anything is saved: the last step of a finite epoch may have ruined the weights."""
-        if self.at is not None and not learner.is_finite():
+        if self.at is not None and not self.learner.is_finite():
             raise self.not_a_number("the weights are", *self.at)
 
-    def _tell(self, epoch: int, batches: int = 0) -> None:
-        self.told = time.monotonic()
-        if self.tell is not None and self.workers.main:
-            number, more = self.state.number, batches * self.batch_size
-            done = self.before + epoch + more / len(self.state.train)
-            self.tell(Progress(
-                number, self.states, epoch, self.config.train.epochs_of(number), self.loss,
-                self.images + more, self.told - self.started, done / self.epochs, batches > 0,
-            ))  # fmt: skip
+    def show(self, epoch: int, batches: int = 0) -> None:
+        """Say where the run is: after an epoch of a state, and some batches of the next."""
+        assert self.state is not None
+        self.shown = time.monotonic()
+        if not self.workers.main:
+            return
+        train, number = self.config.train, self.state.number
+        more = batches * self.learner.batch_size
+        done = train.total_epochs(number - 1) + epoch + more / len(self.state.train)
+        text = f"state {number}/{self.states}, epoch {epoch}/{train.epochs_of(number)}"
+        if self.loss is not None:
+            text += f", loss {self.loss:.4f}"
+        if self.loss is not None or batches:
+            seconds = max(self.shown - self.started, 1e-9)
+            text += f", {(self.images + more) / seconds:,.0f} images/s"
+        self.progress(done / train.total_epochs(self.states), text)
 
     def paused(self, batches: int) -> bool:
-        """After so many batches of an epoch: tell it; whether it is time to save."""
+        """After so many batches of an epoch: say it; whether it is time to save."""
         assert self.at is not None
         now = time.monotonic()
-        if now - self.told > TELL:
-            self._tell(self.at[0] - 1, batches)
+        if now - self.shown > SHOW:
+            self.show(self.at[0] - 1, batches)
         self.wait -= 1
         if self.wait:
             return False
@@ -164,14 +150,14 @@ class Session:
         pace = (now - self.asked) / self.waited
         between = 60.0 * self.config.engine.checkpoint_minutes / ASK
         self.waited = min(MOST_PAUSES, max(1, int(between / max(pace, 1e-6))))
-        self.wait = self.waited = self.workers.told(self.waited)
+        self.wait = self.waited = self.workers.agree(self.waited)
         self.asked = now
         return self.checkpoint_due()
 
     def checkpoint_due(self) -> bool:
         """Whether it is time to save in the middle of a state; the same in all processes."""
         minutes = (time.monotonic() - self.saved) / 60.0
-        return self.workers.told(minutes >= self.config.engine.checkpoint_minutes)
+        return self.workers.agree(minutes >= self.config.engine.checkpoint_minutes)
 
     def begin_after(self, checkpoint: Checkpoint) -> None:
         """The last state of another run is the one that this run goes on from."""
@@ -197,8 +183,10 @@ class Session:
             "spent": self.spent,
             "images_per_second": round(self.state_images / max(self.spent["train"], 1e-9)),
         }
-        on_gpu = self.device.type == "cuda"
-        line["device"] = torch.cuda.get_device_name(self.device) if on_gpu else self.device.type
+        device = self.learner.device
+        on_gpu = device.type == "cuda"
+        line["device"] = torch.cuda.get_device_name(device) if on_gpu else device.type
         if on_gpu:
-            line["gpu_gigabytes"] = round(torch.cuda.max_memory_reserved(self.device) / 1e9, 3)
+            line["gpu_gigabytes"] = round(torch.cuda.max_memory_reserved(device) / 1e9, 3)
         self.run.log(line, TIMES)
+        self.show(checkpoint.epoch)

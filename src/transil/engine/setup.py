@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from transil.data.cache import Progress
+from transil._common.files import sha256
+from transil._common.progress import Progress, no_progress
 from transil.data.images import Images
 from transil.data.opening import open_images
 from transil.data.stream import ClassStream
 from transil.engine.config import DataConfig, NetConfig, RunConfig
 from transil.engine.transforms import eval_transform, train_transform
 from transil.errors import DataWarning, TransilError
-from transil.files import sha256
 from transil.interop.loggers import check_loggers
-from transil.methods.registry import get_method
+from transil.methods.base import Method
 from transil.nets.bodies import BODIES
 from transil.nets.net import build_net
 from transil.nets.outside import check_outside, check_weights, is_outside, wanted_by
@@ -41,7 +41,7 @@ def find_device(name: str, what: str = "engine.device") -> torch.device:
     return device
 
 
-def open_run_images(config: RunConfig, progress: Progress | None = None) -> Images:
+def open_run_images(config: RunConfig, progress: Progress = no_progress) -> Images:
     """The images of a run."""
     data = config.data
     if not data.path:
@@ -50,9 +50,8 @@ def open_run_images(config: RunConfig, progress: Progress | None = None) -> Imag
     return open_images(data.path, size=size, rule=data.rule, root=data.root, progress=progress)
 
 
-def completed(config: RunConfig, images: Images, device: torch.device) -> RunConfig:
+def completed(config: RunConfig, method: Method, images: Images, device: torch.device) -> RunConfig:
     """The config with every 'auto' and null decided, as it is written down; what cannot be, is told."""
-    method = get_method(config.method, config.settings)
     train, net = config.train, config.net
     if net.last_relu is None:
         net = replace(net, last_relu=method.last_relu)

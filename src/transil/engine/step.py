@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from transil.data.feed import Feed
-from transil.engine.halves import Halves
+from transil.data.device import DeviceImages
 from transil.errors import TransilError
 from transil.methods.base import Context, Method
 from transil.methods.losses import only
@@ -32,7 +31,7 @@ class Step:
         teacher: Callable[..., Outputs] | None,
         method: Method,
         context: Context,
-        feed: Feed,
+        feed: DeviceImages,
         optimiser: torch.optim.Optimizer,
         sums: torch.Tensor,
         *,
@@ -42,7 +41,6 @@ class Step:
         self.net, self.forward, self.teacher = net, forward, teacher
         self.method, self.context, self.feed = method, context, feed
         self.optimiser, self.precision, self.world = optimiser, precision, world
-        self.halves = forward if isinstance(forward, Halves) else None
         self.sums = sums
 
     def __call__(self) -> None:
@@ -71,11 +69,9 @@ class Step:
                 "outputs, without detach() or no_grad()"
             )
         total.backward()  # type: ignore[no-untyped-call]
-        if self.halves is not None:
-            self.halves.update(self.optimiser)
         self.optimiser.step()
         with torch.no_grad():
-            self._after_step()
+            self.method.after_step(self.net, self.context)
             counts = share > 0
             right = only(student.scores, self.context.seen).argmax(1) == labels
             self.sums[0] += (losses * counts).sum()
@@ -83,13 +79,6 @@ class Step:
                 self.sums[0] += penalty * counts.sum()
             self.sums[1] += (right & counts).sum()
             self.sums[2] = loss
-
-    def _after_step(self) -> None:
-        """The method's; where it changes weights that have copies, these follow."""
-        before = self.halves.versions() if self.halves is not None else []
-        self.method.after_step(self.net, self.context)
-        if self.halves is not None and self.halves.versions() != before:
-            self.halves.refresh()
 
     def changed(self) -> Iterable[torch.Tensor]:
         """Every tensor that a step writes to, its gradients apart."""

@@ -1,4 +1,9 @@
-"""Training, from the first state to the last: the loop to read first."""
+"""Training, from the first state to the last: the loop to read first.
+
+From the command to the loss: `cli/train.py`, this file, `learner.py` (all that a run keeps in memory),
+`step.py` (one training step), the method's file, `methods/losses.py`. Beside it: `lanes.py` drives
+several runs at once, `session.py` logs, saves and shows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,9 @@ from functools import partial
 
 import torch
 
-from transil.arrays import probabilities
+from transil._common.arrays import probabilities
+from transil._common.progress import Progress, no_progress
+from transil._common.settings import flatten
 from transil.data.images import Images
 from transil.data.stream import State
 from transil.engine.checkpoint import Checkpoint
@@ -22,12 +29,12 @@ from transil.engine.past import find_past, take_over
 from transil.engine.rates import learning_rate
 from transil.engine.run_folder import LABEL_MAP, RunFolder
 from transil.engine.scored import states_to_score
-from transil.engine.session import Reading, Session, Tell
+from transil.engine.session import Reading, Session
 from transil.engine.setup import completed, find_device, make_stream, open_run_images
 from transil.engine.workers import Workers
 from transil.errors import DataWarning, TransilError
 from transil.interop.loggers import Begun, Loggers
-from transil.settings import flatten
+from transil.methods.registry import get_method
 
 
 def train(
@@ -35,10 +42,10 @@ def train(
     folder: str | os.PathLike[str],
     *,
     images: Images | None = None,
-    tell: Tell | None = None,
+    progress: Progress = no_progress,
 ) -> RunFolder:
     """Train a run in a folder, or continue it there; what is finished is not done again."""
-    train_together([training(config, folder, images=images, tell=tell)])
+    train_together([training(config, folder, images=images, progress=progress)])
     return RunFolder(folder)
 
 
@@ -47,7 +54,7 @@ def training(
     folder: str | os.PathLike[str],
     *,
     images: Images | None = None,
-    tell: Tell | None = None,
+    progress: Progress = no_progress,
 ) -> Run:
     """A run as an iterator that pauses every few steps, for `train_together`.
 
@@ -58,11 +65,11 @@ def training(
     images = images if images is not None else open_run_images(config)
     past = find_past(config, run)
     images = past.known(images) if past else images
-    config = completed(config, images, workers.device)
+    method = get_method(config.method, config.settings)
+    config = completed(config, method, images, workers.device)
     workers.check_batch(config.train.batch_size)
     stream = past.stream(config.data, images) if past else make_stream(config, images)
-    facts = {"name": images.name, "fingerprint": images.fingerprint, "pixels": images.size}
-    facts |= {"past": past.to_json()} if past else {}
+    facts = {**images.facts, **({"past": past.to_json()} if past else {})}
     yield workers.device
     with contextlib.ExitStack() as stack:
         stack.callback(workers.leave)
@@ -71,22 +78,22 @@ def training(
             torch.set_num_threads(config.engine.threads)
 
         def enter() -> tuple[Checkpoint | None, Checkpoint | None, list[int]]:
-            stack.enter_context(run.opened(config, facts, images.stamp))
+            stack.enter_context(run.opened(config, facts))
             if not run.is_archived():
                 stream.save_label_map(run.path / LABEL_MAP)
-            return *run.restore(), states_to_score(run, tell=True)
+            return *run.restore(), states_to_score(run, method, warn=True)
 
         finished, current, unscored = workers.first(enter)
         first = finished.state + 1 if finished else stream.current + 1
         if first > len(stream) and not unscored:
             return
-        learner = Learner(config, stream, workers)
+        learner = Learner(config, method, stream, workers)
         if workers.main:
             run.cut_log(first, current.epoch if current else 0)
         begun = Begun(run.path, flatten(config.to_dict()), run.lines())
         loggers = stack.enter_context(Loggers(config.engine.logs if workers.main else (), begun))
-        session = Session(run, workers, loggers, config.train.total_epochs(len(stream)), tell)
-        yield from score_again(learner, unscored, session)
+        session = Session(run, learner, loggers, progress)
+        yield from score_again(unscored, session)
         if finished:
             learner.load(finished.tensors, run.state_path(finished.state))
         elif past:
@@ -94,24 +101,24 @@ def training(
         for number in range(first, len(stream) + 1):
             state = stream.enter(number)
             losses, batches = (list(current.losses), current.batches) if current else ([], 0)
-            session.enter(learner, state, len(losses), batches)
+            session.enter(state, len(losses), batches)
             learner.begin(state)
             if current is not None:  # interrupted in the middle of this state
                 learner.load(current.tensors, run.current_path)
                 current = None
             session.mark("begin")
-            yield from epochs(learner, state, losses, batches, session)
+            yield from epochs(state, losses, batches, session)
             session.mark("train")
             learner.end()
-            write_scores(learner, state, session)
+            write_scores(state, session)
             session.mark("score")
             session.commit(Checkpoint(number, len(losses), learner.tensors(), losses))
             yield None
 
 
-def score_again(learner: Learner, states: list[int], session: Session) -> Iterator[None]:
+def score_again(states: list[int], session: Session) -> Iterator[None]:
     """Make scores of finished states that are lost, by their checkpoints."""
-    run, workers = session.run, learner.workers
+    run, learner, workers = session.run, session.learner, session.workers
     if states and workers.main:
         these = ", ".join(map(str, states))
         warnings.warn(
@@ -123,35 +130,32 @@ def score_again(learner: Learner, states: list[int], session: Session) -> Iterat
         path = run.state_path(number)
         left = workers.first(partial(Checkpoint.load, path))
         learner.revisit(learner.stream.enter(number), left.tensors, path)
-        write_scores(learner, learner.state, session)
+        write_scores(learner.state, session)
         yield None
 
 
-def epochs(
-    learner: Learner, state: State, losses: list[float], start: int, session: Session
-) -> Iterator[None]:
+def epochs(state: State, losses: list[float], start: int, session: Session) -> Iterator[None]:
     """The epochs of a state that are still to do; the loss of each is added to `losses`.
 
     Of the first of them, `start` batches are done already.
     The host is one epoch ahead of the device: an epoch's sums are read while the next one runs,
     so that the device never waits, and the host waits for it at most once per epoch.
     """
-    train = learner.config.train
+    learner, train = session.learner, session.config.train
     pending: deque[Reading] = deque()
 
     def read(most: int) -> None:
         while len(pending) > most:
-            reading = pending.popleft()
-            losses.append(session.note(reading))
+            losses.append(session.read(pending.popleft()))
 
     def save(epoch: int, batches: int = 0) -> None:
         read(0)
-        session.check(learner)
+        session.check()
         tensors = learner.tensors(momentum=True, sums=batches > 0)
         session.save(Checkpoint(state.number, epoch, tensors, losses, batches))
 
     for epoch in range(len(losses) + 1, train.epochs_of(state.number) + 1):
-        learner.feed.begin(epoch, start)
+        learner.draw(epoch, start)
         if train.schedule == "plateau":
             read(0)  # the rate depends on the loss just seen
         rate = learning_rate(train, state.number, epoch, losses)
@@ -166,15 +170,16 @@ def epochs(
         if session.checkpoint_due():
             save(epoch)
     read(0)
-    session.check(learner)
+    session.check()
 
 
-def write_scores(learner: Learner, state: State, session: Session) -> None:
+def write_scores(state: State, session: Session) -> None:
     """Scores of a state's images of all splits, for every method of the family.
 
     Those of training images are of the new classes alone: what a control without memory may use.
     """
-    learner.workers.told(None)  # all processes have finished the state
+    learner = session.learner
+    session.workers.agree(None)  # all processes have finished the state
     schedule, name = learner.stream.schedule, learner.stream.name
     splits = {"train": state.train, "val": state.val, "test": state.test}
     for split, subset in splits.items():

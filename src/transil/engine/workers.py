@@ -109,24 +109,23 @@ class Workers:
         if self.main:
             try:
                 made = do()
-            except Exception as error:  # told there, once
+            except Exception as error:  # said there, once
                 failed = error
-        made, over = self.told((made, failed is not None))
+        made, over = self.agree((made, failed is not None))
         if failed is not None:
             raise failed
         if over:
             raise SystemExit(2)
         return cast(T, made)
 
-    def told(self, value: T) -> T:
+    def agree(self, value: T) -> T:
         """What the main process has, in every process."""
         if self.alone:
             return value
         box: list[Any] = [value]
         on = self.device if distributed.get_backend() == "nccl" else None
         distributed.broadcast_object_list(box, src=0, device=on)
-        told: T = box[0]
-        return told
+        return cast(T, box[0])
 
     def leave(self) -> None:
         """After the last collective operation."""

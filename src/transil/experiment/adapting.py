@@ -9,8 +9,8 @@ from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import BANK, RAW, Column, trial
 from transil.correction.bank import Bank
 from transil.correction.transfers import transfer
+from transil.evaluation.hits import Correct, applied
 from transil.experiment.results import Adapted
-from transil.hits import Correct, applied
 
 if TYPE_CHECKING:
     from transil.experiment.recipe import Experiment

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from transil.correction.bank import Bank
+from transil.evaluation.hits import applied, average, hits_of
 from transil.experiment.fits import Fits
 from transil.experiment.results import Choice
-from transil.hits import applied, average, hits_of
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     from transil.experiment.plan import Plan

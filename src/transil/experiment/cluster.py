@@ -20,12 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from transil._common.progress import Progress
+from transil._common.unforeseen import unforeseen
 from transil.engine.run_folder import LOG, RunFolder
 from transil.errors import TransilError, missing, reason
-from transil.experiment.local import TRIES, Book, Tell
+from transil.experiment.local import TRIES, Book
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import Failure
-from transil.unforeseen import unforeseen
 
 # Seconds between two looks at the run folders.
 LOOK = 1.0
@@ -45,7 +46,7 @@ def ray_executor(
     GPUs are asked for where the cluster has any.
     """
 
-    def execute(plan: Plan, tell: Tell | None) -> list[Failure]:
+    def execute(plan: Plan, progress: Progress) -> list[Failure]:
         ray = _ray()
         with contextlib.ExitStack() as stack:
             if not ray.is_initialized():
@@ -53,15 +54,15 @@ def ray_executor(
                     stack.enter_context(_closed_to_others(ray))
                 stack.callback(ray.shutdown)
                 _start(ray, address)
-            return _execute(ray, plan, tell, gpus_per_run, cpus_per_run)
+            return _execute(ray, plan, progress, gpus_per_run, cpus_per_run)
 
     return execute
 
 
 def _execute(
-    ray: Any, plan: Plan, tell: Tell | None, gpus_per_run: float, cpus_per_run: float
+    ray: Any, plan: Plan, progress: Progress, gpus_per_run: float, cpus_per_run: float
 ) -> list[Failure]:
-    book = Book(plan.tasks, tell)
+    book = Book(plan.tasks, progress)
     gpus = gpus_per_run if ray.cluster_resources().get("GPU") else 0.0
     remote = ray.remote(num_gpus=gpus, num_cpus=cpus_per_run, max_retries=TRIES - 1)(run_task)
     waiting = {remote.remote(task): task for task in plan.tasks if task.status != "done"}

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from transil._common.files import digest, plain_name, remove_left
 from transil.correction.bank import Bank
 from transil.correction.fitting import fit
 from transil.correction.objective import Penalty
@@ -26,8 +27,7 @@ from transil.correction.solvers import Solver
 from transil.correction.transfers import merge
 from transil.errors import TransilError
 from transil.experiment.children import die_with, spared
-from transil.files import digest, plain_name, remove_left
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 # The name of the split that `joined` makes.
 FIT = "fit"

@@ -12,28 +12,25 @@ import signal
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
 
-from transil.engine.lanes import Lane
+from transil._common.progress import Progress, no_progress
+from transil._common.unforeseen import unforeseen
+from transil.engine.lanes import Run, drive
 from transil.engine.run_folder import RunFolder
-from transil.engine.session import Progress
 from transil.engine.training import training
 from transil.errors import TransilError
 from transil.experiment.children import die_with, spared
 from transil.experiment.plan import Task, device_count, with_engine
 from transil.experiment.results import Failure
-from transil.unforeseen import unforeseen
 
 # How often a run is tried whose process died.
 TRIES = 3
-
-# tell(share of all work that is done, what happens)
-Tell = Callable[[float, str], None]
 
 
 def run_local(
@@ -41,7 +38,7 @@ def run_local(
     *,
     processes: int | None = None,
     together: int | None = None,
-    tell: Tell | None = None,
+    progress: Progress = no_progress,
 ) -> list[Failure]:
     """Do all tasks that are not done; what failed.
 
@@ -53,7 +50,7 @@ def run_local(
     if processes is None:
         processes = gpus or len(os.sched_getaffinity(0))
     together = together or (2 if gpus else 1)
-    book = Book(tasks, tell)
+    book = Book(tasks, progress)
     if not left:
         return []
     if processes == 0:
@@ -68,51 +65,34 @@ def work(
     take: Callable[[], Task | None], say: Callable[[str, str, Any], None], together: int
 ) -> None:
     """Take tasks and run up to `together` of them side by side, until there are no more."""
-    lanes: dict[Lane, Task] = {}
-    more = True
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True  # as in `train_together`
-    try:
-        while True:
-            while more and len(lanes) < together:
-                task = take()
-                more = task is not None
-                if task is not None:
-                    lanes[Lane(training(task.config, task.folder, tell=_teller(task, say)))] = task
-            if not lanes:
-                return
-            ready = [lane for lane in lanes if lane.ready()]
-            if not ready:
-                time.sleep(0.0005)
-            for lane in ready:
-                task = lanes[lane]
-                try:
-                    going = lane.go_on()
-                except Exception as error:  # of this run alone
-                    del lanes[lane]
-                    told = str(error) if isinstance(error, TransilError) else unforeseen(error)
-                    say("failed", task.name, told)
-                    continue
-                if not going:
-                    del lanes[lane]
-                    say("done", task.name, None)
-    finally:
-        torch.backends.cudnn.benchmark = before
-        for lane in lanes:
-            lane.run.close()
+    names: dict[Run, str] = {}
+
+    def runs() -> Iterator[Run]:
+        while (task := take()) is not None:
+            run = training(task.config, task.folder, progress=_now_and_then(task, say))
+            names[run] = task.name
+            yield run
+
+    def over(run: Run, error: Exception | None) -> None:
+        if error is None:
+            say("done", names[run], None)
+        else:
+            what = str(error) if isinstance(error, TransilError) else unforeseen(error)
+            say("failed", names[run], what)
+
+    drive(runs(), together, over)
 
 
-def _teller(task: Task, say: Callable[[str, str, Any], None]) -> Callable[[Progress], None]:
+def _now_and_then(task: Task, say: Callable[[str, str, Any], None]) -> Progress:
     last = [0.0]
 
-    def tell(progress: Progress) -> None:
+    def progress(share: float, text: str) -> None:
         now = time.monotonic()
         if now - last[0] > 0.3:  # a screen needs no more
             last[0] = now
-            text = f"state {progress.state}/{progress.states}"
-            say("progress", task.name, (progress.share, text))
+            say("progress", task.name, (share, text))
 
-    return tell
+    return progress
 
 
 @dataclass
@@ -120,7 +100,7 @@ class Book:
     """Keeps account of all tasks."""
 
     tasks: Sequence[Task]
-    tell: Tell | None = None
+    progress: Progress = no_progress
     shares: dict[str, float] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
@@ -138,10 +118,9 @@ class Book:
         elif kind == "failed":
             self.failures.append(self.failure(name, what))
             text = f"{name} failed"
-        if self.tell is not None:
-            done = sum(self.shares[t.name] * t.images for t in self.tasks)
-            finished = sum(share == 1.0 for share in self.shares.values())
-            self.tell(done / max(1, self.total), f"{finished}/{len(self.tasks)} runs; {text}")
+        done = sum(self.shares[t.name] * t.images for t in self.tasks)
+        finished = sum(share == 1.0 for share in self.shares.values())
+        self.progress(done / max(1, self.total), f"{finished}/{len(self.tasks)} runs; {text}")
 
     def failure(self, name: str, what: str) -> Failure:
         """With the tail of the run's log."""

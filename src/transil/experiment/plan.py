@@ -5,13 +5,16 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from transil._common.files import digest, plain_name
+from transil._common.progress import Progress, no_progress
+from transil._common.settings import merge
 from transil.data.images import Images
 from transil.data.opening import open_images, split_spec
 from transil.data.sources.paper import data_dir
@@ -23,9 +26,7 @@ from transil.engine.setup import completed, find_device, make_stream
 from transil.errors import DataWarning, TransilError
 from transil.experiment.overlap import allowed_references, same_names, shared_classes
 from transil.experiment.recipe import Experiment, training_recipe
-from transil.files import digest, plain_name
-from transil.methods.registry import METHODS
-from transil.settings import merge
+from transil.methods.registry import METHODS, get_method
 
 # Training images per second to reckon with before any run has been timed (docs/performance.md).
 GUESSES = {
@@ -73,7 +74,8 @@ class Task:
         if not self.trained:
             return "begun" if (self.folder / RECORD).exists() else "new"
         try:
-            return "unscored" if states_to_score(RunFolder(self.folder)) else "done"
+            method = get_method(self.config.method, self.config.settings)
+            return "unscored" if states_to_score(RunFolder(self.folder), method) else "done"
         except TransilError:  # a damaged file: the training mends it, or tells what is wrong
             return "unscored"
 
@@ -140,7 +142,7 @@ def make_plan(
     experiment: Experiment,
     folder: str | os.PathLike[str],
     *,
-    tell: Callable[[str], None] | None = None,
+    progress: Progress = no_progress,
 ) -> Plan:
     """Open the data sets and list the trainings; nothing is trained.
 
@@ -157,15 +159,7 @@ def make_plan(
                 DataWarning,
                 stacklevel=2,
             )
-    sets = {name: set_config(experiment, name) for name in experiment.datasets}
-    images = {}
-    for name, settings in sets.items():
-        if tell is not None:
-            tell(f"opening {name}")
-        given = {k: settings[k] for k in ("size", "rule", "root") if k in settings}
-        if experiment.kind == "224":
-            given.setdefault("size", 256)
-        images[name] = open_images(settings["path"], **given)
+    sets, images = open_sets(experiment, progress)
     _check_test_images(experiment, images)
     for target in experiment.targets:
         if not references_of(experiment, target, images):
@@ -188,6 +182,21 @@ def make_plan(
         images,
         tuple(sorted(tasks.values(), key=lambda t: (order[t.seed, t.states], -t.images))),
     )
+
+
+def open_sets(
+    experiment: Experiment, progress: Progress = no_progress
+) -> tuple[dict[str, dict[str, Any]], dict[str, Images]]:
+    """The settings of every set, and its images."""
+    sets = {name: set_config(experiment, name) for name in experiment.datasets}
+    images = {}
+    for number, (name, settings) in enumerate(sets.items()):
+        progress(number / len(sets), f"opening {name}")
+        given = {k: settings[k] for k in ("size", "rule", "root") if k in settings}
+        if experiment.kind == "224":
+            given.setdefault("size", 256)
+        images[name] = open_images(settings["path"], **given)
+    return sets, images
 
 
 def references_of(experiment: Experiment, target: str, images: Mapping[str, Images]) -> list[str]:
@@ -261,18 +270,9 @@ def make_task(
     }
     if experiment.own_bound:
         data["role"] = "reference"
-    general = {"train": experiment.train, "net": experiment.net, "engine": experiment.engine}
-    own = experiment.per_method.get(method, {})
-    try:
-        config = resolve(
-            method=method,
-            recipe=training_recipe(experiment, method),
-            overrides=[general, own, {"data": data, "seed": seed}],
-        )
-        config = completed(config, images[dataset], find_device(config.engine.device))
-        stream = make_stream(config, images[dataset])
-    except TransilError as error:
-        raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
+    config, seen = configured(
+        experiment, dataset, method, {"data": data, "seed": seed}, images[dataset]
+    )
     key = merge(config.to_dict(), {"engine": {}, "data": {"path": ""}, "net": {"weights": None}})
     del key["engine"]
     for *parts, name in ADDED:  # at its default it leaves the names of runs as they were
@@ -284,22 +284,37 @@ def make_task(
     part = "" if fraction == 1.0 else f"-{fraction:g}"
     lead = f"{plain_name(dataset)}-{method}-s{states}{part}-seed{seed}-"
     place = run_place(folder / "runs", lead, key, images[dataset])
-    epochs = config.train.epochs_of
-    seen = sum(n * epochs(s) for s, n in enumerate(stream.counts()["train"], start=1))
     return Task(dataset, method, states, fraction, seed, config, place, seen)
+
+
+def configured(
+    experiment: Experiment, dataset: str, method: str, run: Mapping[str, Any], images: Images
+) -> tuple[RunConfig, int]:
+    """The complete config of a training with the settings `run`; training images in all epochs."""
+    general = {"train": experiment.train, "net": experiment.net, "engine": experiment.engine}
+    own = experiment.per_method.get(method, {})
+    try:
+        config = resolve(
+            method=method,
+            recipe=training_recipe(experiment, method),
+            overrides=[general, own, run],
+        )
+        made = get_method(config.method, config.settings)
+        config = completed(config, made, images, find_device(config.engine.device))
+        counts = make_stream(config, images).counts()["train"]
+    except TransilError as error:
+        raise TransilError(f"{experiment.name}, data set '{dataset}': {error}") from None
+    epochs = config.train.epochs_of
+    return config, sum(n * epochs(s) for s, n in enumerate(counts, start=1))
 
 
 def run_place(runs: Path, lead: str, key: Mapping[str, Any], images: Images) -> Path:
     """The folder of a run: `lead`, and a code for what is learned and from which images.
 
-    No name begins with '-', as an option does. Early versions had such names, and made the code
-    from the place of image files, too; their runs are found again.
+    No name begins with '-', as an option does.
     """
     placeless = merge(key, {"data": {"root": None}})
-    codes = [digest([placeless, images.fingerprint]), digest([key, images.stamp])]
-    names = [f"{lead}{code[:8]}" for code in codes]
-    places = [runs / name for name in (*(name.lstrip("-") for name in names), *names)]
-    return next((place for place in places if (place / RECORD).exists()), places[0])
+    return runs / f"{lead}{digest([placeless, images.fingerprint])[:8]}".lstrip("-")
 
 
 def groups(experiment: Experiment, classes: int, states: int) -> dict[str, Any]:

@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from transil._common.registry import nearest
+from transil._common.settings import merge, plain
+from transil._common.typed import build, short
+from transil._common.yaml_files import names_in, read_named, read_yaml
 from transil.adaptation.traffic import Traffic
 from transil.adaptation.trial import Assumed
 from transil.correction.registry import CORRECTIONS, SOLVERS
-from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConfig
+from transil.engine.config import DataConfig, EngineConfig, NetConfig, TrainConfig, without_fuse
 from transil.engine.recipes import recipe_names
 from transil.errors import TransilError
 from transil.experiment.fits import read_candidate
 from transil.experiment.results import check_size
 from transil.experiment.ways import ways
 from transil.methods.registry import METHODS
-from transil.registry import nearest
-from transil.settings import merge, plain
-from transil.typed import build, short
-from transil.yaml_files import names_in, read_named, read_yaml
 
 PACKAGE = "transil.experiment.recipes"
 TRAFFIC = ("traffic", "traffic_seeds", "priors")
@@ -120,17 +120,33 @@ def experiment_text(name: str) -> str:
 
 def load_experiment(name: str, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """Read and check the recipe of an experiment; `overrides` go over its settings."""
+    data, lines = read_experiment(name, overrides)
+    return experiment_of(data, name, lines)
+
+
+def read_experiment(
+    name: str, overrides: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """The settings of a recipe with `overrides` over them, unchecked, and their lines."""
     data, lines = read_yaml(experiment_text(name), name)
     if not isinstance(data, dict):
         raise TransilError(f"{name}: not a recipe, it holds no settings")
     data = merge(data, overrides or {})
     data.setdefault("name", Path(name).stem)
+    own = data.get("per_method")
+    for part in (data, *(own.values() if isinstance(own, dict) else ())):
+        if isinstance(part, dict) and "engine" in part:
+            part["engine"] = without_fuse(part["engine"], name)
     if "kind" in data:
         data["kind"] = str(data["kind"])  # 32 and '32' are the same to people
     # What was given beside the file has no line in it.
-    lines = {k: n for k, n in lines.items() if k.split(".")[0] not in (overrides or {})}
-    experiment = build(Experiment, data, name, lines)
-    check(experiment, name, lines)
+    return data, {k: n for k, n in lines.items() if k.split(".")[0] not in (overrides or {})}
+
+
+def experiment_of(data: Mapping[str, Any], where: str, lines: Mapping[str, int]) -> Experiment:
+    """The experiment that settings ask for, checked."""
+    experiment = build(Experiment, data, where, lines)
+    check(experiment, where, lines)
     return experiment
 
 

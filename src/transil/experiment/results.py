@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from transil._common.files import write_json
+from transil._common.typed import ALWAYS, Between, read_file, read_record
 from transil.errors import TransilError
-from transil.files import write_json
 from transil.schedule import MOST_CLASSES
-from transil.typed import ALWAYS, Between, read_file, read_record
 
 FILE, FORMAT, VERSION = "results.json", "transil-results", 1
 # The reason of a failure that is none: nobody has trained the run yet.

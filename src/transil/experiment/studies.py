@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,20 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.arrays import FloatArray
+from transil._common.files import digest, read_json
+from transil._common.progress import Progress, no_progress
 from transil.adaptation.controls import align, shift
-from transil.arrays import FloatArray
 from transil.correction.affine import correct_groups
 from transil.correction.bank import Bank
 from transil.correction.transfers import transfer
 from transil.engine.checkpoint import Checkpoint
 from transil.engine.run_folder import RunFolder
 from transil.errors import TransilError
-from transil.evaluation import evaluate
+from transil.evaluation.bootstrap import Bootstrap
+from transil.evaluation.evaluate import evaluate
+from transil.evaluation.hits import Correct, Hits, applied, are_nested, average, hits_of
+from transil.evaluation.metrics import Metrics, state_metrics
 from transil.experiment.adapting import study_traffic
-from transil.experiment.bootstrap import Bootstrap
 from transil.experiment.choosing import study_choices
 from transil.experiment.fits import Fits, joined
-from transil.experiment.made import made_runs
 from transil.experiment.plan import Plan, Task
 from transil.experiment.results import (
     UNFINISHED,
@@ -38,12 +41,10 @@ from transil.experiment.results import (
     Setting,
     Single,
 )
-from transil.files import digest, read_json
-from transil.hits import Correct, Hits, applied, are_nested, average, hits_of
+from transil.experiment.run_facts import run_facts
 from transil.methods.base import Method
 from transil.methods.registry import METHODS
-from transil.metrics import Metrics, state_metrics
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ class Target:
 
 def study(
     plan: Plan,
-    tell: Callable[[float, str], None] | None = None,
+    progress: Progress = no_progress,
     *,
     processes: int | None = None,
 ) -> Results:
@@ -87,19 +88,18 @@ def study(
     combos = list(itertools.product(experiment.seeds, experiment.states, experiment.methods))
     with Fits(plan.folder / "fits", processes or 1) as fits:
         for number, (seed, states, method) in enumerate(combos):
-            if tell is not None:
-                tell(number / len(combos), f"{method}, {states} states, seed {seed}")
-            with noted(results, f"{method}, {states} states, seed {seed}"):
+            progress(number / len(combos), f"{method}, {states} states, seed {seed}")
+            with failures_in(results, f"{method}, {states} states, seed {seed}"):
                 study_method(plan, results, fits, method, states, seed)
     for target, seed in itertools.product(experiment.targets, experiment.seeds):
         if experiment.joint:
-            with noted(results, f"joint, {target}, seed {seed}"):
+            with failures_in(results, f"joint, {target}, seed {seed}"):
                 add_joint(plan, results, target, seed)
     return results
 
 
 @contextmanager
-def noted(results: Results, what: str) -> Iterator[None]:
+def failures_in(results: Results, what: str) -> Iterator[None]:
     """A part that cannot be done is noted as a failure; the others go on."""
     try:
         yield
@@ -115,7 +115,7 @@ def study_method(
     whole = reference_stores(plan, results, method, states, seed)
     stores = {}
     for name, store in list(whole.items()):
-        with noted(results, f"reference {name}, {method}, {states} states, seed {seed}"):
+        with failures_in(results, f"reference {name}, {method}, {states} states, seed {seed}"):
             stores[name] = joined(store, experiment.fit_on, name)
     whole = {name: whole[name] for name in stores}
     settings = [
@@ -124,7 +124,7 @@ def study_method(
     ]
     targets = []
     for s in settings:
-        with noted(results, f"{s.target}, {method}, {states} states, seed {seed}"):
+        with failures_in(results, f"{s.target}, {method}, {states} states, seed {seed}"):
             targets += [t for t in [open_target(plan, results, s)] if t is not None]
     choosing = experiment.candidate_ways if len(stores) > 1 else []
     ahead = fits.jobs(stores, [*experiment.ways, *choosing])
@@ -132,25 +132,25 @@ def study_method(
         owns = {t.setting.target: t.own for t in targets if t.whole}
         ahead += fits.jobs(owns, experiment.ways)
     fits.ahead(ahead)
-    told = reference_facts(plan, list(stores), method, states, seed)
+    fitted_on = reference_facts(plan, list(stores), method, states, seed)
     banks = {}
     for name, solver in experiment.ways if stores else ():
-        with noted(results, f"{method}, {states} states, seed {seed}: {name} by {solver}"):
+        with failures_in(results, f"{method}, {states} states, seed {seed}: {name} by {solver}"):
             bank = fits.bank(stores, name, solver)
-            bank = replace(bank, provenance={**bank.provenance, **told})
+            bank = replace(bank, provenance={**bank.provenance, **fitted_on})
             path = plan.folder / "banks" / f"{method}-s{states}-{name}-{solver}-seed{seed}.json"
-            _keep(bank, path)
+            save_changed(bank, path)
             banks[name, solver] = bank, path
             results.pairs.append(last_pairs(bank, method, states, seed))
     for target in targets:
-        with noted(results, f"{target.task.name}, {method}"):
+        with failures_in(results, f"{target.task.name}, {method}"):
             study_target(plan, results, fits, target, banks)
     if choosing:
         seen = {target.setting.target: target.store for target in targets if target.whole}
         results.choices.extend(study_choices(plan, fits, whole, stores, seen, method, states, seed))
 
 
-def _keep(bank: Bank, path: Path) -> None:
+def save_changed(bank: Bank, path: Path) -> None:
     """Save a bank, unless the file has it already."""
     try:
         same = read_json(path) == bank.to_json()
@@ -224,7 +224,7 @@ def study_target(
     experiment = plan.experiment
     first = next((solver for name, solver in experiment.ways if name == "adbic"), None)
     main = ("adbic", first) if first and ("adbic", first) in banks else next(iter(banks), None)
-    add = Adder(plan, results, target)
+    add = TargetCells(plan, results, target)
     add("raw", "raw", None)
     known = controls(target)
     for name, correct in known.items():
@@ -242,19 +242,21 @@ def study_target(
             add(kind, name, applied(chosen), solver, how, there, path)
         if target.whole:
             if experiment.own_bound:
-                with noted(results, f"{target.task.name}, {name} by {solver} on its own images"):
+                with failures_in(
+                    results, f"{target.task.name}, {name} by {solver} on its own images"
+                ):
                     own = fits.bank({target.setting.target: target.own}, name, solver)
                     add("bound", name, applied(own), solver, "own", [target.setting.target])
             add.singles(bank, name, solver)
             if experiment.ablation and name == "adbic" and solver == first:
                 add.ablation(bank, name, solver)
         if experiment.traffic and (name, solver) == main:
-            with noted(results, f"{target.task.name}, {target.setting.method}: traffic"):
+            with failures_in(results, f"{target.task.name}, {target.setting.method}: traffic"):
                 results.traffic.extend(study_traffic(experiment, target, bank, known))
 
 
-class Adder:
-    """Adds cells of one target to the results."""
+class TargetCells:
+    """Writes what is found of one target into the results."""
 
     def __init__(self, plan: Plan, results: Results, target: Target) -> None:
         self.plan, self.results, self.target = plan, results, target
@@ -403,20 +405,20 @@ def add_joint(plan: Plan, results: Results, target: str, seed: int) -> None:
         results.joints.append(Joint(target, seed, metrics.states[-1].accuracy, where))
 
 
-_kept: dict[tuple[int, int], Bootstrap] = {}
+_drawn: dict[tuple[int, int], Bootstrap] = {}
 
 
 def _bootstrap(images: int, resamples: int) -> Bootstrap:
     """Targets with as many test images share their resamples, which take a second to draw."""
-    if (images, resamples) not in _kept:
-        _kept.clear()
-        _kept[images, resamples] = Bootstrap(images, resamples)
-    return _kept[images, resamples]
+    if (images, resamples) not in _drawn:
+        _drawn.clear()
+        _drawn[images, resamples] = Bootstrap(images, resamples)
+    return _drawn[images, resamples]
 
 
 def facts(plan: Plan) -> dict[str, Any]:
     """How the results were made."""
-    from transil.provenance import versions
+    from transil._common.provenance import versions
 
     sets = {
         name: {
@@ -427,7 +429,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         }
         for name, images in plan.images.items()
     }
-    runs = made_runs(plan)
+    runs = [run_facts(task) for task in plan.tasks if task.trained]
     epochs = {}
     for task in plan.tasks:
         train = task.config.train

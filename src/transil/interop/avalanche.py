@@ -21,11 +21,11 @@ from transil.adaptation import Corrector
 from transil.correction.bank import Bank
 from transil.correction.shipped import bank_for
 from transil.errors import DataWarning, TransilError
-from transil.head import Head
 from transil.interop.states import store_for
-from transil.recorder import SplitFile, finished
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.head import Head
+from transil.scores.recorder import SplitFile, finished
+from transil.scores.store import ScoreStore
 
 try:
     from avalanche.training.plugins import SupervisedPlugin

@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.arrays import to_numpy
+from transil._common.arrays import to_numpy
+from transil._common.files import digest, sha256
+from transil._common.provenance import versions
 from transil.correction import parameters
 from transil.correction.bank import Bank
 from transil.correction.references import Reference, Transfer
 from transil.correction.registry import get_correction
 from transil.errors import TransilError
-from transil.files import digest, sha256
-from transil.interop.array_files import ARRAYS, load_safely
-from transil.interop.score_files import read_labels
-from transil.interop.score_folders import Facts, Pairs, Within, read_pair
-from transil.interop.tables import TABLES
-from transil.provenance import versions
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.array_files import ARRAYS, load_safely
+from transil.scores.files import read_labels
+from transil.scores.folders import Facts, Pairs, Within, read_pair
+from transil.scores.store import ScoreStore
+from transil.scores.tables import TABLES
 
 SPLITS = {"val": "val", "tst": "test"}
 SCORES = re.compile(r"(logits|labels)_(val|tst)_([0-9]+)_([0-9]+)(\.[a-z]+)")

@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from transil._common.arrays import Float64Array
+from transil._common.files import atomic_file, check_output
+from transil._common.registry import nearest
 from transil.adaptation.columns import Columns
 from transil.adaptation.folding import fold
-from transil.arrays import Float64Array
 from transil.errors import TransilError, missing
-from transil.files import atomic_file, check_output
-from transil.interop.array_files import as_array, load_arrays
 from transil.nets.heads import CosineHead
-from transil.registry import nearest
+from transil.scores.array_files import as_array, load_arrays
 
 # What a file may differ from head and correction one after the other, as a share of the largest
 # score: float32, and other orders of summation.

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from transil.interop.states import evaluated, record_state
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 
 def record(

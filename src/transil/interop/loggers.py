@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from transil._common.registry import Registry
 from transil.errors import TransilError, missing, reason
-from transil.registry import Registry
 
 T = TypeVar("T")
 # What a line of the log has; the others are logged against the number of the epoch.

@@ -14,9 +14,9 @@ import os
 from itertools import chain
 from typing import Any
 
-from transil.head import Head
 from transil.interop.states import evaluated, record_state
-from transil.scores import ScoreStore
+from transil.scores.head import Head
+from transil.scores.store import ScoreStore
 
 
 def record(

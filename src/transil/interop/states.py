@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transil.errors import TransilError
-from transil.head import Head
-from transil.recorder import SplitFile, finished, last_state, open_store
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.head import Head
+from transil.scores.recorder import SplitFile, finished, last_state, open_store
+from transil.scores.store import ScoreStore
 
 if TYPE_CHECKING:
     import torch

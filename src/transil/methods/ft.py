@@ -1,4 +1,4 @@
-"""FT: plain fine-tuning, the training that FT+ and SIW share (spec 1.4)."""
+"""FT: plain fine-tuning, the training that FT+ and SIW share (the paper's Sec. 5)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from transil.nets.net import Net, Outputs
 class Ft(Method):
     """Cross-entropy over all classes seen, with images of the new ones alone.
 
-    The last layer is drawn anew in each state (spec 1.4: "replace fc by a fresh Linear"). Its rows
+    The last layer is drawn anew in each state, as in the released finetuning.py. Its rows
     are kept as they are at the end of the state that first learned them: FT+ and SIW score with
-    those. `mean_calibration` scales SIW's scores of past classes (spec 1.5); its factors are
+    those. `mean_calibration` scales SIW's scores of past classes; its factors are
     measured in training, so it is a setting of all three.
     """
 

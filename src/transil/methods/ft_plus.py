@@ -13,10 +13,10 @@ from transil.nets.net import Outputs
 
 @dataclass(frozen=True)
 class FtPlus(Ft):
-    """score = w_k f_s(x) + b_k, with w_k and b_k of the model of state k (spec 1.5).
+    """score = w_k f_s(x) + b_k, with w_k and b_k of the model of state k.
 
-    Nothing is frozen in training, as in the paper's supplement and in the released code; freezing
-    old rows while training is another method.
+    Nothing is frozen in training, as in the paper's supplement and the released extract_logits.py;
+    freezing old rows while training is another method.
     """
 
     name = "ft+"

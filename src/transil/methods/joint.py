@@ -15,7 +15,7 @@ from transil.nets.net import Outputs
 class Joint(Method):
     """Cross-entropy over all classes in a single state.
 
-    Neither the paper nor its code says how its Joint was trained (spec 1.6); this is FT's first
+    Neither the paper nor its code says how its Joint was trained; this is FT's first
     state on all classes.
     """
 

@@ -1,4 +1,4 @@
-"""LUCIR without exemplars (spec 1.3)."""
+"""LUCIR without exemplars, as in src/lucir of the released code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LwF as the paper uses it: iCaRL's loss without its exemplars (spec 1.2)."""
+"""LwF as the paper uses it: iCaRL's loss without its exemplars (src/lwf of its code)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Lwf(Method):
 
     All outputs exist from the start and all are trained in every state: those of future classes
     are pushed to 0. Their mean gives each output the same weight in every state. No temperature
-    and no weight between the two parts (spec 1.2).
+    and no weight between the two parts.
     """
 
     name = "lwf"

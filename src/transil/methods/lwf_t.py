@@ -16,8 +16,8 @@ from transil.nets.net import Net, Outputs
 class LwfT(Method):
     """Cross-entropy over the new classes, distillation at temperature T over the old ones.
 
-    Its scores have another scale than those of `lwf`: a bank of one does not fit the other
-    (spec 6.11). T = 2 and weight 1 are those of Li and Hoiem (Eq. 3).
+    Its scores have another scale than those of `lwf`: a bank of one does not fit the other. T = 2
+    and weight 1 are those of Li and Hoiem (Eq. 3).
     """
 
     name = "lwf-t"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, get_type_hints
 
+from transil._common.registry import Registry, nearest
+from transil._common.typed import of_type
 from transil.errors import TransilError
 from transil.methods.base import Method
 from transil.methods.ft import Ft
@@ -17,8 +19,6 @@ from transil.methods.lwf_all import LwfAll
 from transil.methods.lwf_t import LwfT
 from transil.methods.siw import Siw
 from transil.nets.heads import find_head
-from transil.registry import Registry, nearest
-from transil.typed import of_type
 
 METHODS: Registry[type[Method]] = Registry(
     "method", "transil.methods", [Ft, FtPlus, Siw, Lwf, LwfT, LwfAll, Lucir, Joint]

@@ -13,7 +13,7 @@ from transil.nets.net import Outputs
 
 @dataclass(frozen=True)
 class Siw(Ft):
-    """FT+ with each row standardised, (w - mean(w)) / std(w), new rows too; biases stay (spec 1.5).
+    """FT+ with each row standardised, (w - mean(w)) / std(w), new rows too; biases stay.
 
     With `mean_calibration`, scores of a past class of group k are multiplied by mu(M_s) / mu(M_k):
     the original SIW's state-level calibration, which the paper's scripts do not switch on.

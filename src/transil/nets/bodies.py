@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import torch
 from torch import nn
 
-from transil.nets.norms import normalised, normalised_twice
-from transil.registry import Registry
+from transil._common.registry import Registry
 
 
 class Body(nn.Module):
     """One kind of feature extractor.
 
     `last_relu=False` leaves out the last ReLU, so that features take both signs: LUCIR and
-    iCaRL's LwF want that (spec 1.2, 1.3). `halves`: its convolutions may be given weights in half
-    precision (see `transil.engine.halves`).
+    iCaRL's LwF want that.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     width: ClassVar[int]
     least: ClassVar[int] = 8  # the smallest image, in pixels
-    halves: ClassVar[bool] = False
 
     def __init__(self, last_relu: bool = True) -> None:
         super().__init__()
         self.last_relu = last_relu
-
-
-# The same maps for two places that use them (see `normalised_twice`).
-Twice: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 
 
 class Block(nn.Module):
@@ -50,27 +43,11 @@ class Block(nn.Module):
             )
         self.last_relu = last_relu
 
-    def forward(self, x: Twice) -> Twice:
-        """(b, into, h, w) to (b, out, h / stride, w / stride); the input is used in two places."""
-        y = self.conv2(normalised(self.bn1, self.conv1(x[0])))
-        past = x[1]
-        if isinstance(self.shortcut, nn.Sequential):
-            conv, norm = self.shortcut
-            past = normalised(norm, conv(past), relu=False)
-        return normalised_twice(self.bn2, y, past, relu=self.last_relu)
-
-
-class Stem(nn.Sequential):
-    """A convolution, batch normalisation, ReLU, and perhaps pooling."""
-
-    def forward(self, images: torch.Tensor) -> Twice:
-        """(b, 3, h, w) to (b, out, h', w')."""
-        conv, norm, _, *pooling = self
-        maps = normalised_twice(norm, conv(images))
-        for pool in pooling:
-            pooled = pool(maps[0])
-            maps = pooled, pooled
-        return maps
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(b, into, h, w) to (b, out, h / stride, w / stride)."""
+        y: torch.Tensor = self.conv2(torch.relu_(self.bn1(self.conv1(x))))
+        y = self.bn2(y).add_(self.shortcut(x))
+        return torch.relu_(y) if self.last_relu else y
 
 
 class ResNet(Body):
@@ -78,7 +55,6 @@ class ResNet(Body):
 
     widths: ClassVar[tuple[int, ...]]
     blocks: ClassVar[int]
-    halves = True
 
     def __init__(self, last_relu: bool = True) -> None:
         super().__init__(last_relu)
@@ -95,7 +71,7 @@ class ResNet(Body):
 
     def make_stem(self) -> nn.Module:
         """CIFAR's: one 3x3 convolution that keeps the size."""
-        return Stem(
+        return nn.Sequential(
             nn.Conv2d(3, self.widths[0], 3, 1, 1, bias=False),
             nn.BatchNorm2d(self.widths[0]),
             nn.ReLU(inplace=True),
@@ -103,10 +79,7 @@ class ResNet(Body):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(b, 3, h, w) to (b, width, h', w')."""
-        maps = self.stem(images)
-        if isinstance(maps, torch.Tensor):  # of a stem that is no `Stem`
-            maps = maps, maps
-        features: torch.Tensor = self.stages(maps)[0]
+        features: torch.Tensor = self.stages(self.stem(images))
         return features
 
 
@@ -127,7 +100,7 @@ class ResNet18(ResNet18Cifar):
 
     def make_stem(self) -> nn.Module:
         """ImageNet's: a quarter of the size."""
-        return Stem(
+        return nn.Sequential(
             nn.Conv2d(3, 64, 7, 2, 3, bias=False),
             nn.BatchNorm2d(64),
             nn.ReLU(inplace=True),

@@ -61,7 +61,7 @@ class LinearHead(Head):
 
 
 class CosineHead(Head):
-    """score = eta cos(w, f), with one learnable scale eta that starts at 1 (spec 1.3)."""
+    """score = eta cos(w, f), with one learnable scale eta that starts at 1: LUCIR's."""
 
     def __init__(self, width: int, classes: int) -> None:
         super().__init__(width, classes)
@@ -73,14 +73,6 @@ class CosineHead(Head):
         rows = nn.functional.normalize(self.weight, dim=1)
         cosines: torch.Tensor = nn.functional.normalize(features, dim=1) @ rows.T
         return self.eta * cosines
-
-
-class Normalise(nn.Module):
-    """Features (..., d) at length 1: what a cosine head does before its rows, as a layer of its own."""
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """(..., d)."""
-        return nn.functional.normalize(features, dim=-1)
 
 
 HEADS: dict[str, type[Head]] = {"linear": LinearHead, "cosine": CosineHead}

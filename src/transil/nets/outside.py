@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from transil.arrays import is_torch
+from transil._common.arrays import is_torch
 from transil.data.statistics import Statistics
 from transil.errors import DataWarning, TransilError, missing, reason
-from transil.interop.array_files import TORCH, checked_tensor, load_arrays
 from transil.plugins import named_module
+from transil.scores.array_files import TORCH, checked_tensor, load_arrays
 
 # Pixels of the images that a body is tried with, where it does not say what it wants.
 TRIED = 224

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from transil._common.files import atomic_file
 from transil.adaptation.advice import Advice
 from transil.errors import TransilError
-from transil.files import atomic_file
 from transil.report.advice_words import Section, in_short, sections, title
 from transil.report.drawing import inline_groups
 from transil.report.figures_advice import advice_pictures

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import atomic_file
 from transil.errors import TransilError
-from transil.files import atomic_file
-from transil.metrics import Metrics
+from transil.evaluation.metrics import Metrics
 from transil.report.drawing import whole_ticks
 from transil.report.figures_accuracy import heat
 from transil.report.figures_scores import draw_scores

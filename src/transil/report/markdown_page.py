@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transil._common.files import check_output
 from transil.errors import TransilError
-from transil.files import check_output
 from transil.report import reading
 from transil.report.drawing import svg_file
 from transil.report.parts import Parts, parts_of
@@ -42,6 +42,8 @@ def write_markdown(
 ) -> Path:
     """Write the page to `path`, and its figures as SVG to the folder of the same name without '.md'.
 
+    In the report's own folder it shows the report's own figures.
+
     `folders` are the results folders and `output` is the report's own where it is none of them, for
     the command that writes the page again. `readings` and `force` are as in `write_report`. The same
     results give the same bytes.
@@ -62,8 +64,11 @@ def markdown_files(
     """What `write_markdown` writes."""
     path = check_page(path)
     parts = parts_of(results)
-    figures = path.stem
-    files = {f"{figures}/{p.name}.svg": svg_file(p) for p in parts.pictures}
+    own = output or (*folders, None)[0]
+    # In the report's own folder the page shows the report's own figures.
+    beside = own is not None and os.path.abspath(own) == os.path.abspath(path.parent)
+    figures = "figures" if beside else path.stem
+    files = {} if beside else {f"{figures}/{p.name}.svg": svg_file(p) for p in parts.pictures}
     sources = [_shown(folder) for folder in folders]
     elsewhere = [] if output is None else ["-o", _shown(output)]
     words = ["transil", "report", *sources, *elsewhere, "--markdown", _shown(path)]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from transil._common.files import read_bytes
 from transil.errors import missing
-from transil.files import read_bytes
 from transil.report.texts import printable
 
 FILE = "reading.md"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transil._common.files import atomic_file, check_output, read_json, sha256, told, write_json
 from transil.errors import TransilError
-from transil.files import atomic_file, check_output, read_json, sha256, told, write_json
 
 FILE, FORMAT, VERSION = "report-files.json", "transil-report-files", 1
 PICTURE = r"(gains|figure-\d+(-\d+)?|table-3-references|transfer-matrix|traffic)"

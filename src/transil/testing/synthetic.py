@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from transil.schedule import Schedule
-from transil.scores import ScoreStore
+from transil.scores.store import ScoreStore
 
 
 def biased_scores(

@@ -17,14 +17,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from transil._common.registry import nearest
 from transil.data.formula.family import Family
 from transil.data.formula.fractal import Fractal
-from transil.data.formula.hashing import Draws, key_of, keys_of
+from transil.data.formula.hashing import Doubles, Draws, key_of, keys_of
 from transil.data.formula.noise import Noise
 from transil.data.formula.radial import Radial
 from transil.data.formula.strokes import Strokes
+from transil.data.source import Pixels
 from transil.errors import TransilError
-from transil.registry import nearest
 
 FAMILIES: dict[str, Family] = {f.name: f for f in (Fractal(), Radial(), Noise(), Strokes())}
 
@@ -41,7 +42,7 @@ def get_family(name: str) -> Family:
 
 
 @lru_cache(maxsize=64)
-def _classes(family: str, count: int, seed: int) -> NDArray[np.float64]:
+def _classes(family: str, count: int, seed: int) -> Doubles:
     """Parameters of the classes, kept: every batch of a training asks for them again."""
     classes = get_family(family).draw_classes(count, seed)
     classes.setflags(write=False)
@@ -57,23 +58,12 @@ def make_images(
     split: str,
     size: int = 32,
     count: int,
-) -> NDArray[np.uint8]:
+) -> Pixels:
     """Image `numbers[j]` of class `classes[j]` for each j, as (n, size, size, 3) RGB.
 
-    Parameters
-    ----------
-    family
-        A name in `FAMILIES`.
-    classes, numbers
-        As long as each other; 0 <= class < `count`, and numbers from 0 on without end.
-    seed
-        Another seed gives other classes. Any integer.
-    split
-        Any word, as "train" or "test": other images of the same classes.
-    size
-        Side in pixels, 16 to 256.
-    count
-        The number of classes in the set.
+    `family` is a name in `FAMILIES`, `count` the number of classes in the set, `size` 16 to 256 pixels.
+    Image numbers have no end. Any integer is a `seed`, of other classes; any word is a `split`, of other
+    images of the same classes.
     """
     found = get_family(family)
     which, number = np.asarray(classes, np.int64), np.asarray(numbers, np.int64)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
-from transil.data.formula.hashing import Draws
+import numpy as np
+
+from transil.data.formula.hashing import Doubles, Draws, Singles
+from transil.data.source import Pixels
 
 # Coarse maps have this many anchors a side; points count for anchors within about one gap.
 _ANCHORS = 6
@@ -15,20 +17,18 @@ _SOFT_BORDER = 0.15
 _OFF_CENTRE = 0.8
 
 
-def single(x: NDArray[np.float64]) -> NDArray[np.float32]:
+def single(x: Doubles) -> Singles:
     """(n,) or (n, 1) numbers as (n, 1, 1), to multiply (n, size, size) pixels in float32."""
     return x.astype(np.float32).reshape(-1, 1, 1)
 
 
-def grid(size: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def grid(size: int) -> tuple[Singles, Singles]:
     """Coordinates of pixel centres, x as (1, 1, size) and y as (1, size, 1), in (-1, 1)."""
     axis = ((np.arange(size) + 0.5) * (2.0 / size) - 1.0).astype(np.float32)
     return axis[None, None, :], axis[None, :, None]
 
 
-def jitter(
-    random: Draws, turn: float, stretch: float, shift: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def jitter(random: Draws, turn: float, stretch: float, shift: float) -> tuple[Doubles, Doubles]:
     """Random small affine maps: matrices (n, 2, 2) and offsets (n, 2).
 
     `turn` is the largest angle in radians, `stretch` the largest change of log scale along either
@@ -42,7 +42,15 @@ def jitter(
     return matrix, random.uniform(2, -shift, shift)
 
 
-def coarse_map(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+def turned(matrix: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Points or pixels x, y under matrices (n, 2, 2, ...)."""
+    return (
+        matrix[:, 0, 0] * x + matrix[:, 0, 1] * y,
+        matrix[:, 1, 0] * x + matrix[:, 1, 1] * y,
+    )
+
+
+def coarse_map(x: Doubles, y: Doubles) -> Doubles:
     """Where the points (n, k) of n drawings lie, as 36 blurred counts of norm 1."""
     anchors = np.linspace(-1.0, 1.0, _ANCHORS)
     gap = anchors[1] - anchors[0]
@@ -53,17 +61,17 @@ def coarse_map(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def expose(
-    points: tuple[NDArray[np.float64], NDArray[np.float64]],
-    matrix: NDArray[np.float64],
-    shift: NDArray[np.float64],
+    points: tuple[Doubles, Doubles],
+    matrix: Doubles,
+    shift: Doubles,
     size: int,
-) -> NDArray[np.float32]:
+) -> Singles:
     """How many of the points of each image fall into each pixel: (n, size, size)."""
     x, y = points
     count, half = len(x), 0.5 * size
-    matrix, shift = half * matrix[..., None], half * (shift[..., None] + 1.0)
-    column = matrix[:, 0, 0] * x + matrix[:, 0, 1] * y + shift[:, 0]
-    row = matrix[:, 1, 0] * x + matrix[:, 1, 1] * y + shift[:, 1]
+    column, row = turned(half * matrix[..., None], x, y)
+    shift = half * (shift[..., None] + 1.0)
+    column, row = column + shift[:, 0], row + shift[:, 1]
     inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
     j, i = (np.where(inside, v, 0.0).astype(np.int64) for v in (column, row))
     pixels = count * size * size
@@ -73,7 +81,7 @@ def expose(
     return hits.reshape(count, size, size).astype(np.float32)
 
 
-def background(random: Draws, size: int) -> NDArray[np.float32]:
+def background(random: Draws, size: int) -> Singles:
     """(n, size, size) shares of a second background colour: a soft half-plane somewhere."""
     x, y = grid(size)
     angle = random.uniform(1, 0.0, 2.0 * np.pi)
@@ -84,11 +92,11 @@ def background(random: Draws, size: int) -> NDArray[np.float32]:
 
 
 def paint(
-    layers: list[NDArray[np.float32]],
-    colours: NDArray[np.float64],
+    layers: list[Singles],
+    colours: Doubles,
     random: Draws,
     grain: tuple[float, float],
-) -> NDArray[np.uint8]:
+) -> Pixels:
     """Lay colours over each other and add noise: (n, size, size) shares to (n, size, size, 3).
 
     `colours` is (n, 1 + layers, 3) in 0..1; the first fills the picture, each other covers what is

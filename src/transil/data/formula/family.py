@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from transil.data.formula.hashing import Draws, key_of, keys_of
+from transil.data.formula.hashing import Doubles, Draws, key_of, keys_of
+from transil.data.source import Pixels
 
 # A class that comes out too near to an earlier one is drawn again at most this often; then the
 # farthest of the draws is kept, so that any number of classes can be had in bounded time.
@@ -26,24 +26,24 @@ class Family(ABC):
     apart: ClassVar[float]
 
     @abstractmethod
-    def propose(self, random: Draws) -> NDArray[np.float64]:
+    def propose(self, random: Draws) -> Doubles:
         """(n, p) parameters of classes, drawn without regard to each other."""
 
     @abstractmethod
-    def signature(self, classes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def signature(self, classes: Doubles) -> Doubles:
         """(n, p) -> (n, q): points that lie near each other where classes look alike."""
 
     @abstractmethod
-    def render(self, classes: NDArray[np.float64], random: Draws, size: int) -> NDArray[np.uint8]:
+    def render(self, classes: Doubles, random: Draws, size: int) -> Pixels:
         """An image for each row of parameters: (n, p) -> (n, size, size, 3)."""
 
-    def draw_classes(self, count: int, seed: int) -> NDArray[np.float64]:
+    def draw_classes(self, count: int, seed: int) -> Doubles:
         """Parameters of `count` classes, no two alike; a longer draw begins with the shorter one.
 
         Each class in turn takes its first draw that is far enough from all classes before it.
         """
         key = key_of("classes", self.name, seed)
-        chosen: list[NDArray[np.float64]] = []
+        chosen: list[Doubles] = []
         taken = np.empty((count, 0))
         for number in range(count):
             place = number % _DRAWN_AT_ONCE
@@ -60,23 +60,16 @@ class Family(ABC):
             taken[number] = mark
         return np.array(chosen)
 
-    def _redraw(
-        self, key: np.uint64, number: int, taken: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _redraw(self, key: np.uint64, number: int, taken: Doubles) -> tuple[Doubles, Doubles]:
         """The first of some new draws that is far enough from `taken`, else the farthest."""
         tries = np.arange(1, REDRAWS + 1)
         drawn = self.propose(Draws(keys_of(key, np.full_like(tries, number), tries)))
         marks = self.signature(drawn)
-        best, widest = 0, -1.0
-        for place, mark in enumerate(marks):
-            gap = _nearest(taken, mark)
-            if gap > widest:
-                best, widest = place, gap
-            if gap >= self.apart:
-                break
+        gaps = np.array([_nearest(taken, mark) for mark in marks])
+        best = int(np.argmax(gaps >= self.apart) if gaps.max() >= self.apart else np.argmax(gaps))
         return drawn[best], marks[best]
 
 
-def _nearest(points: NDArray[np.float64], point: NDArray[np.float64]) -> float:
+def _nearest(points: Doubles, point: Doubles) -> float:
     """Distance from a point to the nearest of some."""
     return float(np.sqrt(((points - point) ** 2).sum(axis=1).min()))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from transil.data.formula.canvas import background, coarse_map, expose, jitter, paint, single
 from transil.data.formula.family import Family
-from transil.data.formula.hashing import Draws, key_of, keys_of
+from transil.data.formula.hashing import Doubles, Draws, key_of, keys_of
+from transil.data.source import Pixels
 
 _MAPS = 3
 # Walkers that play at once, the steps they take before their points count, and those that count.
@@ -32,17 +32,13 @@ _GAIN, _DARK, _BRIGHT, _GRAIN = (0.25, 0.9), (0.0, 0.4), (0.3, 1.0), (0.03, 0.14
 
 
 class Fractal(Family):
-    """Three random affine maps, played as Barnsley's chaos game ("Fractals everywhere", 1988).
-
-    Classes from random systems of maps are the idea of Kataoka et al., "Pre-training without
-    natural images", ACCV 2020; there as here a class varies by small changes of its maps.
-    """
+    """Three random affine maps, played as Barnsley's chaos game ("Fractals everywhere", 1988)."""
 
     name = "fractal"
     summary = "attractors of three affine maps, played as a chaos game"
     apart = 0.20
 
-    def propose(self, random: Draws) -> NDArray[np.float64]:
+    def propose(self, random: Draws) -> Doubles:
         """Six numbers a map: a, b, c, d of the matrix and its offset e, f."""
         count = len(random)
         turn, tilt = random.uniform(_MAPS, -np.pi, np.pi), random.uniform(_MAPS, -np.pi, np.pi)
@@ -64,12 +60,12 @@ class Fractal(Family):
         offset = random.uniform(2 * _MAPS, -1.0, 1.0).reshape(count, 2, _MAPS)
         return np.concatenate([*matrix, offset[:, 0], offset[:, 1]], axis=1)
 
-    def signature(self, classes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def signature(self, classes: Doubles) -> Doubles:
         """Where the attractor lies."""
         number = np.zeros(len(classes), np.int64)
         return coarse_map(*_play(classes, Draws(keys_of(key_of("signature"), number)), _COMPARED))
 
-    def render(self, classes: NDArray[np.float64], random: Draws, size: int) -> NDArray[np.uint8]:
+    def render(self, classes: Doubles, random: Draws, size: int) -> Pixels:
         count = len(classes)
         maps = classes + _WOBBLE * random.normal(classes.shape[1])
         matrix, shift = jitter(random, _TURN, _STRETCH, _SHIFT)
@@ -81,16 +77,13 @@ class Fractal(Family):
         gain = single(random.uniform(1, *_GAIN))
         subject = expose(_play(maps, random, walkers), _FILLED * matrix, shift, size)
         beside = expose(_play(stray, random, walkers // 4), _STRAY * matrix, away, size)
-        colours = np.concatenate(
-            [random.uniform(6, *_DARK), random.uniform(6, *_BRIGHT)], axis=1
-        ).reshape(count, 4, 3)
+        colours = np.concatenate([random.uniform(6, *_DARK), random.uniform(6, *_BRIGHT)], axis=1)
+        colours = colours.reshape(count, 4, 3)
         lights = [1.0 - np.exp(-gain * hits) for hits in (beside, subject)]
         return paint([background(random, size), *lights], colours, random, _GRAIN)
 
 
-def _play(
-    maps: NDArray[np.float64], random: Draws, walkers: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _play(maps: Doubles, random: Draws, walkers: int) -> tuple[Doubles, Doubles]:
     """Points x, y (n, k) of n attractors, each brought to the square from -1 to 1."""
     count = len(maps)
     a, b, c, d, e, f = maps.reshape(count, 6, _MAPS).transpose(1, 0, 2).reshape(6, -1)
@@ -102,19 +95,17 @@ def _play(
     second = ((weight[:, 0] + weight[:, 1]) / total * 65536.0).astype(np.uint16)[:, None]
     base = np.arange(count)[:, None] * _MAPS
     x = y = np.zeros((count, walkers))
-    xs, ys = [], []
-    for step in range(_LEAD_IN + _STEPS):
+    played = []
+    for _ in range(_LEAD_IN + _STEPS):
         dice = random.bulk(walkers)
         chosen = base + (dice >= first) + (dice >= second)
         x, y = (
             a[chosen] * x + b[chosen] * y + e[chosen],
             c[chosen] * x + d[chosen] * y + f[chosen],
         )
-        if step >= _LEAD_IN:
-            xs.append(x)
-            ys.append(y)
-    x, y = np.concatenate(xs, axis=1), np.concatenate(ys, axis=1)
-    low_x, high_x = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
-    low_y, high_y = y.min(axis=1, keepdims=True), y.max(axis=1, keepdims=True)
-    extent = np.maximum(np.maximum(high_x - low_x, high_y - low_y), 1e-6)
-    return (2.0 * x - low_x - high_x) / extent, (2.0 * y - low_y - high_y) / extent
+        played.append((x, y))
+    points = np.concatenate(played[_LEAD_IN:], axis=2)  # (2, n, k)
+    low, high = points.min(axis=2, keepdims=True), points.max(axis=2, keepdims=True)
+    extent = np.maximum((high - low).max(axis=0), 1e-6)
+    x, y = (2.0 * points - low - high) / extent
+    return x, y

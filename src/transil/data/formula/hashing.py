@@ -13,9 +13,13 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Doubles: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
 
 # The odd integer nearest to 2**64 / golden ratio: multiples of it are spread over all 64 bits.
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -56,7 +60,7 @@ def keys_of(key: np.uint64, *columns: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 @cache
-def _normal_table() -> NDArray[np.float32]:
+def _normal_table() -> Singles:
     """Normal quantiles in the middle of 2**12 equal slices of probability."""
     slices = 1 << _NORMAL_BITS
     quantile = NormalDist().inv_cdf
@@ -77,13 +81,13 @@ class Draws:
         counters = np.arange(first, first + count, dtype=np.uint64)
         return mix(self._keys[:, None] + counters * GAMMA)
 
-    def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> NDArray[np.float64]:
+    def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> Doubles:
         """(n, count) numbers, uniform in [low, high)."""
         words = self._words(self._next, count)
         self._next += count
         return low + (high - low) * 2.0**-53 * (words >> _TO_53_BITS).astype(np.float64)
 
-    def normal(self, count: int) -> NDArray[np.float64]:
+    def normal(self, count: int) -> Doubles:
         """(n, count) standard normal numbers (Box and Muller, 1958)."""
         radius = np.sqrt(-2.0 * np.log1p(-self.uniform(count)))
         return radius * np.cos(self.uniform(count, 0.0, 2.0 * np.pi))
@@ -96,6 +100,6 @@ class Draws:
         # "<": the same numbers on machines of either byte order.
         return drawn.astype("<u8", copy=False).view("<u2")[:, :count]
 
-    def bulk_normal(self, count: int) -> NDArray[np.float32]:
+    def bulk_normal(self, count: int) -> Singles:
         """(n, count) normal numbers from a table of 4,096 quantiles, for noise in pixels."""
         return _normal_table().take(self.bulk(count) >> np.uint16(16 - _NORMAL_BITS))

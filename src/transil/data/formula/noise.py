@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from transil.data.formula.canvas import paint, single
 from transil.data.formula.family import Family
-from transil.data.formula.hashing import Draws
+from transil.data.formula.hashing import Doubles, Draws
+from transil.data.source import Pixels
 
 # The highest frequency, in cycles a side. Textures are the same at every size that shows it.
 _CYCLES = 12
@@ -37,7 +37,7 @@ class Noise(Family):
     summary = "random textures with two oriented bands of frequencies"
     apart = 0.22
 
-    def propose(self, random: Draws) -> NDArray[np.float64]:
+    def propose(self, random: Draws) -> Doubles:
         """Log frequencies of two lobes, their directions, narrowness, and the share of the fine."""
         coarse = random.uniform(1, *np.log(_COARSE))
         fine = random.uniform(1, *np.log(_FINE))
@@ -46,7 +46,7 @@ class Noise(Family):
         share = random.uniform(1, *_FINE_SHARE)
         return np.concatenate([coarse, fine, angles, narrow, share], axis=1)
 
-    def signature(self, classes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def signature(self, classes: Doubles) -> Doubles:
         """Frequencies and doubled angles (a wave has no sense), scaled by what the eye tells."""
         frequency, angle, narrow, share = np.split(classes, [2, 4, 6], axis=1)
         # The direction of a lobe counts by its narrowness: a round lobe has none.
@@ -54,7 +54,7 @@ class Noise(Family):
         parts = [frequency, strength * np.cos(2 * angle), strength * np.sin(2 * angle), share]
         return np.concatenate(parts, axis=1)
 
-    def render(self, classes: NDArray[np.float64], random: Draws, size: int) -> NDArray[np.uint8]:
+    def render(self, classes: Doubles, random: Draws, size: int) -> Pixels:
         count = len(classes)
         frequency, angle, narrow, share = np.split(classes, [2, 4, 6], axis=1)
         frequency = frequency + random.uniform(1, -_STRETCH, _STRETCH)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from transil.data.formula.canvas import background, grid, jitter, paint, single
+from transil.data.formula.canvas import background, grid, jitter, paint, single, turned
 from transil.data.formula.family import Family
-from transil.data.formula.hashing import Draws
+from transil.data.formula.hashing import Doubles, Draws
+from transil.data.source import Pixels
 
 # Waves around the centre that bend a contour: 2 is an ellipse, 3 a triangle, and so on.
 _WAVES = range(2, 7)
@@ -36,34 +36,30 @@ class Radial(Family):
     summary = "nested closed contours around a centre"
     apart = 0.20
 
-    def propose(self, random: Draws) -> NDArray[np.float64]:
+    def propose(self, random: Draws) -> Doubles:
         """Cosine and sine amplitudes of the waves, the number of rings, and their start."""
         waves = len(_WAVES)
         # A few waves rule each class, else all contours are alike round.
         size = _AMPLITUDE * random.uniform(waves) ** 2
         phase = random.uniform(waves, 0.0, 2.0 * np.pi)
         rings = random.uniform(1, _LEAST_RINGS, _MOST_RINGS)
-        return np.concatenate(
-            [size * np.cos(phase), size * np.sin(phase), rings, random.uniform(1)], axis=1
-        )
+        parts = [size * np.cos(phase), size * np.sin(phase), rings, random.uniform(1)]
+        return np.concatenate(parts, axis=1)
 
-    def signature(self, classes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def signature(self, classes: Doubles) -> Doubles:
         """Amplitudes, the rings on a scale on which they count as much, and their start."""
         waves = classes[:, : 2 * len(_WAVES)]
         rings, start = classes[:, -2], 2.0 * np.pi * classes[:, -1]
         extra = np.stack([np.cos(start), np.sin(start)], axis=1) * _START_COUNTS
         return np.concatenate([waves, _RING_COUNTS * rings[:, None], extra], axis=1)
 
-    def render(self, classes: NDArray[np.float64], random: Draws, size: int) -> NDArray[np.uint8]:
+    def render(self, classes: Doubles, random: Draws, size: int) -> Pixels:
         count, waves = len(classes), len(_WAVES)
         matrix, shift = jitter(random, _TURN, _STRETCH, _SHIFT)
         bend = classes[:, : 2 * waves] + _WOBBLE * random.normal(2 * waves)
         x, y = grid(size)
         x, y = x - single(shift[:, 0]), y - single(shift[:, 1])
-        x, y = (
-            single(matrix[:, 0, 0]) * x + single(matrix[:, 0, 1]) * y,
-            single(matrix[:, 1, 0]) * x + single(matrix[:, 1, 1]) * y,
-        )
+        x, y = turned(matrix.astype(np.float32)[..., None, None], x, y)
         distance = np.sqrt(x * x + y * y) + np.float32(1e-4)
         cos, sin = x / distance, y / distance
         # Cosine and sine of the k-fold angle by the addition theorem: no angle is ever computed.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from transil.data.formula.canvas import background, coarse_map, grid, jitter, paint, single
+from transil.data.formula.canvas import background, coarse_map, grid, jitter, paint, single, turned
 from transil.data.formula.family import Family
-from transil.data.formula.hashing import Draws
+from transil.data.formula.hashing import Doubles, Draws, Singles
+from transil.data.source import Pixels
 
 _STROKES = 3
 # Room for glyphs: how far the middle of a stroke lies from the centre, half its length, and how
@@ -38,7 +38,7 @@ class Strokes(Family):
     summary = "glyphs of three curved pen strokes"
     apart = 0.17
 
-    def propose(self, random: Draws) -> NDArray[np.float64]:
+    def propose(self, random: Draws) -> Doubles:
         """Begin, end and bend of each stroke: x of all, then y."""
         count = len(random)
         middle = random.uniform(2 * _STROKES, -_MIDDLE, _MIDDLE).reshape(count, 2, _STROKES)
@@ -49,22 +49,19 @@ class Strokes(Family):
         bend = middle + side * random.uniform(_STROKES, -_BEND, _BEND)[:, None]
         return np.stack([middle - way, bend, middle + way], axis=2).reshape(count, -1)
 
-    def signature(self, classes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def signature(self, classes: Doubles) -> Doubles:
         """Where the ink lies, whatever the order and the sense of the strokes."""
         x, y = _curves(classes, _COMPARED)
         return coarse_map(x.reshape(len(x), -1), y.reshape(len(y), -1))
 
-    def render(self, classes: NDArray[np.float64], random: Draws, size: int) -> NDArray[np.uint8]:
+    def render(self, classes: Doubles, random: Draws, size: int) -> Pixels:
         count = len(classes)
         points = classes + _WOBBLE * random.normal(classes.shape[1])
         matrix, shift = jitter(random, _TURN, _STRETCH, _SHIFT)
         pieces = max(_PIECES, size // _PIXELS_A_PIECE)
         px, py = _curves(points, pieces)
-        matrix = matrix[..., None, None]
-        px, py = (
-            matrix[:, 0, 0] * px + matrix[:, 0, 1] * py + shift[:, :1, None],
-            matrix[:, 1, 0] * px + matrix[:, 1, 1] * py + shift[:, 1:, None],
-        )
+        px, py = turned(matrix[..., None, None], px, py)
+        px, py = px + shift[:, :1, None], py + shift[:, 1:, None]
         x, y = grid(size)
         nearest = np.full((count, size, size), np.inf, np.float32)
         for stroke in range(_STROKES):
@@ -77,15 +74,12 @@ class Strokes(Family):
         np.minimum(nearest, scratch, out=nearest)
         pen = single(random.uniform(1, *_PEN))
         ink = np.clip((pen - np.sqrt(nearest)) * np.float32(size / 2.0) + np.float32(0.5), 0.0, 1.0)
-        colours = np.concatenate(
-            [random.uniform(6, *_PAPER), random.uniform(3, *_INK)], axis=1
-        ).reshape(count, 3, 3)
+        colours = np.concatenate([random.uniform(6, *_PAPER), random.uniform(3, *_INK)], axis=1)
+        colours = colours.reshape(count, 3, 3)
         return paint([background(random, size), ink], colours, random, _GRAIN)
 
 
-def _curves(
-    classes: NDArray[np.float64], pieces: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _curves(classes: Doubles, pieces: int) -> tuple[Doubles, Doubles]:
     """Points x, y (n, strokes, pieces + 1) along the strokes."""
     xy = classes.reshape(len(classes), 2, 3, _STROKES, 1)
     t = np.linspace(0.0, 1.0, pieces + 1)
@@ -94,11 +88,11 @@ def _curves(
 
 
 def _square_distance(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    px: NDArray[np.float64],
-    py: NDArray[np.float64],
-) -> NDArray[np.float32]:
+    x: Singles,
+    y: Singles,
+    px: Doubles,
+    py: Doubles,
+) -> Singles:
     """From each pixel to a straight piece with ends px, py (n, 2), as (n, size, size)."""
     dx, dy = px[:, 1] - px[:, 0], py[:, 1] - py[:, 0]
     square = dx * dx + dy * dy + 1e-9

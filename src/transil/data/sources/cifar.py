@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import gzip
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transil.data.source import MOST_CLASSES, Block, Pixels, Source, blocks_of, file_stamp
+from transil._common.files import MOST_BYTES, digest, open_regular, read_bytes
+from transil.data.source import MOST_CLASSES, Pixels, Source, file_stamp
 from transil.data.sources.plain_pickle import Array, PlainPickleError, load_plain
 from transil.errors import TransilError, reason
-from transil.files import MOST_BYTES, digest, open_regular, read_bytes
 from transil.schedule import IntArray
 
 SIZE = 32
@@ -54,20 +53,11 @@ class CifarSource(Source):
         (train, test, meta), read = version
         self.name = "cifar100" if len(train) == 1 else "cifar10"
         self.files = [*train, test, meta]
-        data = {
-            "train": [read(files, name, self.name) for name in train],
-            "test": [read(files, test, self.name)],
-        }
-        self.pixels = {
-            split: np.concatenate([x for x, _ in parts]) for split, parts in data.items()
-        }
-        self.labels = {
-            split: np.concatenate([y for _, y in parts]) for split, parts in data.items()
-        }
+        self.pixels, self.labels = {}, {}
+        for split, names in (("train", train), ("test", [test])):
+            pixels, labels = zip(*(read(files, name, self.name) for name in names), strict=True)
+            self.pixels[split], self.labels[split] = np.concatenate(pixels), np.concatenate(labels)
         self.class_names = _names(files, meta)
-
-    def blocks(self, split: str) -> Iterator[Block]:
-        return blocks_of(self.pixels[split])
 
     def stamp(self) -> str:
         paths = [self.path] if self.path.is_file() else [self.path / name for name in self.files]
@@ -83,10 +73,10 @@ class _Files:
 
     def has(self, version: tuple[list[str], str, str]) -> bool:
         train, test, meta = version
-        names = [*train, test, meta]
-        if self.archive is not None:
-            return all(name in self.archive for name in names)
-        return all((self.path / name).is_file() for name in names)
+        return all(
+            (self.path / name).is_file() if self.archive is None else name in self.archive
+            for name in (*train, test, meta)
+        )
 
     def read(self, name: str) -> bytes:
         if self.archive is not None:
@@ -181,23 +171,22 @@ def _unpickle(files: _Files, name: str) -> dict[Any, Any]:
             f"{files.where(name)}: refused, not a file of arrays ({error}); nothing was executed"
         ) from None
     if type(data) is not dict:
-        raise TransilError(
-            f"{files.where(name)}: expected a dictionary, found {type(data).__name__}"
-        )
+        kind = type(data).__name__
+        raise TransilError(f"{files.where(name)}: expected a dictionary, found {kind}")
     return data
 
 
 def _read_python(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]:
-    data = _unpickle(files, name)
-    key = b"fine_labels" if kind == "cifar100" else b"labels"
-    if b"data" not in data or key not in data:
-        raise TransilError(f"{files.where(name)}: no 'data' and '{key.decode()}' in it")
-    flat, labels = _array(data[b"data"]), _array(data[key])
+    data, where = _unpickle(files, name), files.where(name)
+    key = "fine_labels" if kind == "cifar100" else "labels"
+    if b"data" not in data or key.encode() not in data:
+        raise TransilError(f"{where}: no 'data' and '{key}' in it")
+    flat, labels = _array(data[b"data"]), _array(data[key.encode()])
     if flat is None:
-        raise TransilError(f"{files.where(name)}: 'data' must be an array of bytes")
+        raise TransilError(f"{where}: 'data' must be an array of bytes")
     if labels is None or labels.shape != flat.shape[:1]:
-        raise TransilError(f"{files.where(name)}: '{key.decode()}' must be a whole number an image")
-    return _planes(flat, files.where(name)), labels.astype(np.int64)
+        raise TransilError(f"{where}: '{key}' must be a whole number an image")
+    return _planes(flat, where), labels.astype(np.int64)
 
 
 def _array(value: Any) -> NDArray[np.integer[Any]] | None:
@@ -220,9 +209,8 @@ def _read_binary(files: _Files, name: str, kind: str) -> tuple[Pixels, IntArray]
             f"{files.where(name)}: {len(raw)} bytes, not a multiple of {width}; cut short"
         )
     rows = raw.reshape(-1, width)
-    return _planes(rows[:, label_bytes:], files.where(name)), rows[:, label_bytes - 1].astype(
-        np.int64
-    )
+    labels = rows[:, label_bytes - 1].astype(np.int64)
+    return _planes(rows[:, label_bytes:], files.where(name)), labels
 
 
 def _planes(flat: NDArray[np.integer[Any]], where: str) -> Pixels:

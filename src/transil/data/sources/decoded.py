@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from transil._common.files import digest
 from transil.data.images import Images
-from transil.data.source import Block, Source, blocks_of
-from transil.files import digest
+from transil.data.source import Source
 
 
 class DecodedSource(Source):
@@ -16,9 +14,7 @@ class DecodedSource(Source):
         self.images = images
         self.name, self.class_names = images.name, images.class_names
         self.labels = {split: data.labels for split, data in images.splits.items()}
-
-    def blocks(self, split: str) -> Iterator[Block]:
-        return blocks_of(self.images.splits[split].pixels)
+        self.pixels = {split: data.pixels for split, data in images.splits.items()}
 
     def stamp(self) -> str:
         return digest(["decoded", self.images.fingerprint])

@@ -6,14 +6,14 @@ import os
 import re
 import warnings
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from transil._common.files import digest
 from transil.data.source import FileSource
 from transil.errors import DataWarning, TransilError
-from transil.files import digest
 from transil.schedule import IntArray
 
 # What folders of splits are called, in upper or lower case.
@@ -32,13 +32,14 @@ IMAGE = re.compile(
 class FolderSource(FileSource):
     """A tree of image files. Paths are kept as one byte string a split: a million fit easily."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, called: Mapping[str, str] = SPLITS) -> None:
         self.root = root
         self.name = root.resolve().name
         found: dict[str, str] = {}
-        for name in _folders(root):
+        folders = _folders(root)
+        for name in folders:
             # A class may be called 'train' (CIFAR-100 has one): a split holds folders of classes.
-            split = SPLITS.get(name.lower())
+            split = called.get(name.lower())
             if split is not None and _folders(root / name):
                 if split in found:
                     both = f"'{found[split]}' and '{name}'"
@@ -46,11 +47,11 @@ class FolderSource(FileSource):
                 found[split] = name
         if found and "train" not in found:
             raise TransilError(f"{root}: no folder 'train' beside {', '.join(found.values())}")
-        others = [name for name in _folders(root) if found and name not in found.values()]
-        if others:
-            listed = ", ".join(f"'{name}'" for name in others)
+        others = [f"'{name}'" for name in folders if name not in found.values()]
+        if found and others:
             warnings.warn(
-                f"{root}: {listed} is not used; folders of splits are called train, val and test",
+                f"{root}: {', '.join(others)} is not used; "
+                "folders of splits are called train, val and test",
                 DataWarning,
                 stacklevel=2,
             )
@@ -103,7 +104,8 @@ def image_files(folder: Path) -> Iterator[str]:
                     continue
                 if entry.is_dir(follow_symlinks=False):  # a link to a folder may lead in a circle
                     waiting.append(f"{inside}{entry.name}/")
-                elif IMAGE.fullmatch(entry.name) and not _is_special(entry):
+                # Not a pipe or a device; a link that leads nowhere is a damaged image.
+                elif IMAGE.fullmatch(entry.name) and (entry.is_symlink() or entry.is_file()):
                     yield inside + entry.name
 
 
@@ -112,8 +114,3 @@ def _folders(folder: Path) -> list[str]:
     with os.scandir(folder) as found:
         names = [e.name for e in found if not e.name.startswith(".")]
     return sorted(name for name in names if (folder / name).is_dir())
-
-
-def _is_special(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a pipe or a device; a link that leads nowhere is a damaged image."""
-    return not entry.is_symlink() and not entry.is_file()

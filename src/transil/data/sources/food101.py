@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from transil._common.files import digest, read_bytes
 from transil.data.source import FileSource, file_stamp
 from transil.errors import TransilError
-from transil.files import digest, read_bytes
 
 
 class Food101Source(FileSource):

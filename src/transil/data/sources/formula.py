@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from transil._common.files import digest
 from transil.data.formula import make_images
 from transil.data.source import Block, Source, blocks_of
 from transil.errors import TransilError
-from transil.files import digest
 
 # To be raised whenever a family changes what it draws: decoded caches are then made anew.
 VERSION = 1

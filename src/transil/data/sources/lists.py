@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from transil._common.files import digest, read_text
 from transil.data.source import FileSource, file_stamp, names_for
 from transil.errors import TransilError
-from transil.files import digest, read_text
 from transil.schedule import IntArray
 
 # The beginning of every released path, to be replaced by where the images really are.

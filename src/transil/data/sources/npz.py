@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from transil.data.source import (
-    Block,
-    Pixels,
-    Source,
-    blocks_of,
-    file_stamp,
-    hashed_whole,
-    names_for,
-)
+from transil._common.files import digest
+from transil.data.source import Pixels, Source, file_stamp, hashed_whole, names_for
 from transil.errors import TransilError
-from transil.files import digest
-from transil.interop.array_files import load_archive
 from transil.schedule import IntArray
+from transil.scores.array_files import load_archive
 
 
 class NpzSource(Source):
@@ -53,9 +44,6 @@ class NpzSource(Source):
             raise TransilError(f"{path}: class_names must be a list of names, each there once")
         self.class_names = tuple(map(str, given)) if given is not None else names_for(labels)
         self.by_content = hashed_whole([path])
-
-    def blocks(self, split: str) -> Iterator[Block]:
-        return blocks_of(self.pixels[split])
 
     def stamp(self) -> str:
         return digest(["npz", *file_stamp(self.path)])

@@ -46,15 +46,6 @@ class Recipe:
         return f"{self.alone}; or {self.images}" if self.alone else self.images
 
 
-def _reference(number: int) -> Recipe:
-    return Recipe(
-        f"ref{number}",
-        f"reference {number} of 10: 100 ImageNet-21k classes, 490 train / 210 val / 50 test each",
-        f"reference/{number}mixed100",
-        "ImageNet-21k images",
-    )
-
-
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -70,7 +61,9 @@ RECIPES = {
         Recipe("places100", "100 classes of Places365", "target/places100", "Places365 images",
                "places365/ or places365_standard/ with train/ and val/, or with its lists and "
                "data_256/ and val_256/, as it is published"),
-        *(_reference(number) for number in range(1, 11)),
+        *(Recipe(f"ref{n}", f"reference {n} of 10: 100 ImageNet-21k classes, 490 train / 210 val / "
+                 "50 test each", f"reference/{n}mixed100", "ImageNet-21k images")
+          for n in range(1, 11)),
     )
 }  # fmt: skip
 
@@ -91,9 +84,8 @@ def open_recipe(name: str) -> Source:
         source = WITHOUT_LISTS[name](folder)
     if source is None:
         raise TransilError(
-            f"{name}: not found in {folder}. It needs "
-            + (f"{recipe.alone}; or " if recipe.alone else "")
-            + f"{recipe.images} below {folder / 'images'}, and the authors' lists in {lists} "
+            f"{name}: not found in {folder}. It needs {recipe.needs} below {folder / 'images'}, "
+            f"and the authors' lists in {lists} "
             f"(train_no_val.lst, val.lst, test.lst); ${ENVIRONMENT} names another folder than {folder}"
         )
     source.name = name

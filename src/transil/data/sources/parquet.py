@@ -11,18 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from transil.data.source import (
-    BLOCK,
-    Block,
-    Source,
-    file_stamp,
-    hashed_whole,
-    names_for,
-)
+from transil._common.files import check_regular, digest, told
+from transil.data.source import BLOCK, Block, Source, file_stamp, hashed_whole, names_for
 from transil.errors import TransilError, missing, reason
-from transil.files import check_regular, digest, told
-from transil.interop.zips import check_growth
 from transil.schedule import IntArray
+from transil.scores.zips import check_growth
 
 # train-00000-of-00002.parquet, test.parquet; "validation" is the hub's name for val.
 SHARD = re.compile(r"([A-Za-z]+)(?:-\d+-of-\d+)?\.parquet")

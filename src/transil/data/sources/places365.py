@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from transil._common.files import digest
 from transil.data.source import FileSource, Source, file_stamp
 from transil.data.sources.folder import FolderSource
 from transil.data.sources.lists import read_list
 from transil.errors import TransilError
-from transil.files import digest
 
 CATEGORIES = "categories_places365.txt"
 LISTS = {"train": "places365_train_standard.txt", "test": "places365_val.txt"}
@@ -33,25 +33,13 @@ def is_places365(folder: Path) -> bool:
 
 def open_places365(folder: Path) -> Source:
     """The images of such a folder."""
-    return Places365Folders(folder) if _is_easy(folder) else Places365Lists(folder)
+    if _is_easy(folder):
+        return FolderSource(folder, {"train": "train", "val": "test"})
+    return Places365Lists(folder)
 
 
 def _is_easy(folder: Path) -> bool:
     return all((folder / split / KNOWN).is_dir() for split in ("train", "val"))
-
-
-class Places365Folders(FolderSource):
-    """The easy format: a folder of images whose labelled test images are called `val`."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.labels = {_split(split): labels for split, labels in self.labels.items()}
-        self._paths = {_split(split): paths for split, paths in self._paths.items()}
-        self.folders = {_split(split): folder for split, folder in self.folders.items()}
-
-
-def _split(name: str) -> str:
-    return "test" if name == "val" else name
 
 
 class Places365Lists(FileSource):

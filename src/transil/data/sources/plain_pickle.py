@@ -130,6 +130,14 @@ class _Machine:
         del self.stack[start:]
         return items
 
+    def newest(self, count: int) -> list[Any]:
+        """What was pushed last, so many values."""
+        if len(self.stack) < count:
+            raise IndexError
+        items = self.stack[-count:]
+        del self.stack[-count:]
+        return items
+
     def last(self, kind: type) -> Any:
         """What lies on top and is to be filled."""
         if type(self.stack[-1]) is not kind:
@@ -168,24 +176,12 @@ def _whole(line: bytes) -> int:
 # -- containers --------------------------------------------------------------------------------
 
 
-def _extend(machine: _Machine) -> None:
-    items = machine.since_mark()
+def _extend(machine: _Machine, items: list[Any]) -> None:
     machine.last(list).extend(items)
 
 
-def _append(machine: _Machine) -> None:
-    item = machine.stack.pop()
-    machine.last(list).append(item)
-
-
-def _set_items(machine: _Machine) -> None:
-    items = machine.since_mark()
+def _update(machine: _Machine, items: list[Any]) -> None:
     machine.last(dict).update(_pairs(items))
-
-
-def _set_item(machine: _Machine) -> None:
-    value, key = machine.stack.pop(), machine.stack.pop()
-    machine.last(dict).update(_pairs([key, value]))
 
 
 def _pairs(items: list[Any]) -> dict[bytes | str, Any]:
@@ -196,16 +192,6 @@ def _pairs(items: list[Any]) -> dict[bytes | str, Any]:
     return dict(zip(keys, values, strict=True))
 
 
-def _tuple(count: int) -> Callable[[_Machine], None]:
-    def step(machine: _Machine) -> None:
-        if len(machine.stack) < count:
-            raise IndexError
-        items = tuple(machine.stack[-count:])
-        machine.stack[-count:] = [items]
-
-    return step
-
-
 # -- arrays ------------------------------------------------------------------------------------
 
 
@@ -214,34 +200,17 @@ def _name(module: Any, name: Any) -> Name:
         _refuse("a name that is no text")
     what = NAMES.get(f"{module} {name}")
     if what is None:
-        _refuse(f"it names {module}.{name}" if _is_plain(module + name) else "it names odd things")
+        plain = re.fullmatch(r"[\w.]{1,100}", module + name, re.ASCII)
+        _refuse(f"it names {module}.{name}" if plain else "it names odd things")
     return Name(what)
 
 
-def _is_plain(name: str) -> bool:
-    return re.fullmatch(r"[\w.]{1,100}", name, re.ASCII) is not None
-
-
-def _name_of_stack(machine: _Machine) -> None:
-    name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(_name(module, name))
-
-
-def _name_of_lines(machine: _Machine) -> None:
-    module, name = machine.line(), machine.line()
-    machine.stack.append(_name(module.decode("ascii"), name.decode("ascii")))
-
-
-def _reduce(machine: _Machine) -> None:
-    """Where another machine would call a function."""
-    given, name = machine.stack.pop(), machine.stack.pop()
+def _reduced(machine: _Machine) -> Any:
+    """What another machine would get by calling a function."""
+    name, given = machine.newest(2)
     if type(given) is not tuple or type(name) is not Name:
         _refuse("it calls something that is no function")
-    machine.stack.append(_made(machine, name.what, given))
-
-
-def _made(machine: _Machine, what: str, given: tuple[Any, ...]) -> Any:
-    match what, given:
+    match name.what, given:
         case "reconstruct", (Name("ndarray"), (0,), _):
             return Array()
         case "dtype", (str() | bytes() as code, 0 | 1, 0 | 1):
@@ -253,7 +222,7 @@ def _made(machine: _Machine, what: str, given: tuple[Any, ...]) -> Any:
             if machine.encodable < 0:
                 _refuse("more bytes than it holds")
             return text.encode("latin-1")
-    _refuse(f"'{what}' is given something else than arrays give it")
+    _refuse(f"'{name.what}' is given something else than arrays give it")
 
 
 def _build(machine: _Machine) -> None:
@@ -294,14 +263,6 @@ def _push(value: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
     return lambda machine: machine.stack.append(value(machine))
 
 
-def _constant(value: bool | None) -> Callable[[_Machine], None]:
-    return lambda machine: machine.stack.append(value)
-
-
-def _empty(kind: type) -> Callable[[_Machine], None]:
-    return lambda machine: machine.stack.append(kind())
-
-
 def _keep(place: Callable[[_Machine], int]) -> Callable[[_Machine], None]:
     def step(machine: _Machine) -> None:
         machine.memo[place(machine)] = machine.stack[-1]
@@ -320,9 +281,9 @@ STEPS: dict[int, Callable[[_Machine], object]] = {
     0x80: lambda m: m.take(1),  # PROTO
     0x95: lambda m: m.take(8),  # FRAME
     ord("("): lambda m: m.marks.append(len(m.stack)),  # MARK
-    ord("N"): _constant(None),  # NONE
-    0x88: _constant(True),  # NEWTRUE
-    0x89: _constant(False),  # NEWFALSE
+    ord("N"): lambda m: m.stack.append(None),  # NONE
+    0x88: lambda m: m.stack.append(True),  # NEWTRUE
+    0x89: lambda m: m.stack.append(False),  # NEWFALSE
     ord("K"): _push(lambda m: m.number(1)),  # BININT1
     ord("M"): _push(lambda m: m.number(2)),  # BININT2
     ord("J"): _push(lambda m: m.number(4, signed=True)),  # BININT
@@ -343,19 +304,19 @@ STEPS: dict[int, Callable[[_Machine], object]] = {
     0x8C: _push(lambda m: _text(_sized(1)(m))),  # SHORT_BINUNICODE
     ord("X"): _push(lambda m: _text(_sized(4)(m))),  # BINUNICODE
     0x8D: _push(lambda m: _text(_sized(8)(m))),  # BINUNICODE8
-    ord("]"): _empty(list),  # EMPTY_LIST
-    ord("}"): _empty(dict),  # EMPTY_DICT
-    ord(")"): _empty(tuple),  # EMPTY_TUPLE
+    ord("]"): lambda m: m.stack.append([]),  # EMPTY_LIST
+    ord("}"): lambda m: m.stack.append({}),  # EMPTY_DICT
+    ord(")"): lambda m: m.stack.append(()),  # EMPTY_TUPLE
     ord("l"): _push(lambda m: m.since_mark()),  # LIST
     ord("d"): _push(lambda m: _pairs(m.since_mark())),  # DICT
     ord("t"): _push(lambda m: tuple(m.since_mark())),  # TUPLE
-    0x85: _tuple(1),  # TUPLE1
-    0x86: _tuple(2),  # TUPLE2
-    0x87: _tuple(3),  # TUPLE3
-    ord("a"): _append,  # APPEND
-    ord("e"): _extend,  # APPENDS
-    ord("s"): _set_item,  # SETITEM
-    ord("u"): _set_items,  # SETITEMS
+    0x85: _push(lambda m: tuple(m.newest(1))),  # TUPLE1
+    0x86: _push(lambda m: tuple(m.newest(2))),  # TUPLE2
+    0x87: _push(lambda m: tuple(m.newest(3))),  # TUPLE3
+    ord("a"): lambda m: _extend(m, m.newest(1)),  # APPEND
+    ord("e"): lambda m: _extend(m, m.since_mark()),  # APPENDS
+    ord("s"): lambda m: _update(m, m.newest(2)),  # SETITEM
+    ord("u"): lambda m: _update(m, m.since_mark()),  # SETITEMS
     ord("p"): _keep(lambda m: int(m.line())),  # PUT
     ord("q"): _keep(lambda m: m.number(1)),  # BINPUT
     ord("r"): _keep(lambda m: m.number(4)),  # LONG_BINPUT
@@ -363,8 +324,8 @@ STEPS: dict[int, Callable[[_Machine], object]] = {
     ord("g"): _push(lambda m: m.memo[int(m.line())]),  # GET
     ord("h"): _push(lambda m: m.memo[m.number(1)]),  # BINGET
     ord("j"): _push(lambda m: m.memo[m.number(4)]),  # LONG_BINGET
-    ord("c"): _name_of_lines,  # GLOBAL
-    0x93: _name_of_stack,  # STACK_GLOBAL
-    ord("R"): _reduce,  # REDUCE
+    ord("c"): _push(lambda m: _name(_ascii(m.line()), _ascii(m.line()))),  # GLOBAL
+    0x93: _push(lambda m: _name(*m.newest(2))),  # STACK_GLOBAL
+    ord("R"): _push(_reduced),  # REDUCE
     ord("b"): _build,  # BUILD
 }

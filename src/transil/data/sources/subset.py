@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from transil._common.files import digest
 from transil.data.class_lists import find_classes
 from transil.data.source import Block, Source, as_text
-from transil.files import digest
 from transil.schedule import IntArray
 
 

@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from transil._common.files import digest
+from transil._common.registry import nearest
 from transil.data.decode import known_formats_only
 from transil.data.source import Block, Source, blocks_of, names_for
 from transil.errors import TransilError, reason
-from transil.files import digest
-from transil.registry import nearest
 from transil.schedule import IntArray
+
+# What sets call their splits. ImageNet and Places365 keep their test labels secret; the other names
+# of 'train' are those of Places365 and of the pets.
+CALLED = {"train": ("train", "train-standard", "trainval"), "test": ("test", "val")}
 
 
 class TorchvisionSource(Source):
@@ -69,13 +73,11 @@ def _name(name: Any) -> str:
 def _make(cls: Any, root: Path, split: str, download: bool) -> Any:
     known = inspect.signature(cls).parameters
     options: dict[str, Any] = {"download": download} if "download" in known else {}
-    tries: list[dict[str, Any]] = (
-        [{"train": split == "train"}] if "train" in known else [{"split": split}]
-    )
-    if "split" in known and split == "test":
-        tries.append({"split": "val"})  # ImageNet and Places365 keep their test labels secret
-    if "split" in known and split == "train":
-        tries += [{"split": "train-standard"}, {"split": "trainval"}]  # Places365, pets
+    tries: list[dict[str, Any]] = [{"split": name} for name in CALLED[split]]
+    if "train" in known:
+        tries = [{"train": split == "train"}, *(tries[1:] if "split" in known else ())]
+    elif "split" not in known:
+        tries = tries[:1]
     error: Exception | None = None
     for choice in tries:
         try:

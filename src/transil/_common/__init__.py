@@ -1,0 +1,1 @@
+"""What every room needs: arrays, files, settings read by types, names, provenance."""
