@@ -50,7 +50,24 @@ def test_what_is_remembered_holds_within_groups_and_nowhere_else() -> None:
     for name, groups in (("remembered", np.array([3, 1, 2]) / 6), ("cautious", here.of_groups)):
         shares = find_prior(name, here, NAMES).shares
         assert_allclose(np.bincount(GROUP, weights=shares), groups)
-        assert_allclose(shares / np.bincount(GROUP, weights=shares)[GROUP], here.remembered)
+        within = shares / np.bincount(GROUP, weights=shares)[GROUP]
+        assert_allclose(within, here.drawn(here.remembered))
+
+
+def test_little_that_is_remembered_of_even_traffic_is_taken_for_frequency() -> None:
+    within = np.array([0.36, 0.33, 0.31, 1.0, 0.45, 0.55])
+    here = Situation(GROUP, np.full(6, 1 / 6), within)
+    even = 1 / np.bincount(GROUP)[GROUP]
+    assert_allclose(here.within, even)
+    skewed = np.array([0.9, 0.09, 0.01, 1.0, 0.2, 0.8])
+    drawn = here.drawn(skewed)
+    assert_allclose(drawn, skewed, atol=0.02)
+    assert_allclose(np.bincount(GROUP, weights=drawn), 1.0)
+    ratio = np.log(drawn[[0, 0, 4]] / drawn[[1, 2, 5]]) / np.log(
+        skewed[[0, 0, 4]] / skewed[[1, 2, 5]]
+    )
+    assert_allclose(ratio, ratio[0])  # one factor for all groups, a little below 1
+    assert 0.95 < ratio[0] < 1.0
 
 
 def test_a_group_that_nobody_recorded_is_taken_as_predicted() -> None:
@@ -161,6 +178,8 @@ def test_shares_that_repeat_what_is_predicted_tell_nothing_of_the_bias() -> None
     assert without.telling(half.shares) == pytest.approx([1 / 6] * 3 + [0.25] * 2)
     kept = Situation(group, predicted, np.array([np.nan] * 3 + [0.9, 0.1]))
     told = find_prior("cautious", kept, "abcde").shares
-    assert kept.telling(told) == pytest.approx([0.2] * 3 + [0.36, 0.04])
+    assert kept.telling(told) == pytest.approx(
+        [0.2] * 3 + [0.4 * share for share in kept.within[3:]]
+    )
     known = np.array([0.5, 0.2, 0.1, 0.1, 0.1])
     assert without.telling(known) == pytest.approx(known)

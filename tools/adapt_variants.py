@@ -28,6 +28,7 @@ from transil._common.files import atomic_file
 from transil.adaptation.columns import Corrected
 from transil.adaptation.corrector import LEAST_ROWS
 from transil.adaptation.left import softmax
+from transil.adaptation.priors import Situation
 from transil.adaptation.traffic import Cut, Traffic
 from transil.schedule import IntArray
 from transil.scores.data_files import StateScores
@@ -128,8 +129,19 @@ def as_predicted(states: list[Seen], group: IntArray) -> Float64Array:
     return of_groups(states[-1].predicted, group)
 
 
+def drawn(noise: float) -> Way:
+    """As first recorded, drawn towards equal shares within groups; what a ledger does with `NOISE`."""
+
+    def way(states: list[Seen], group: IntArray) -> Float64Array:
+        shares = first(states, group)
+        return as_predicted(states, group) * Situation(group, shares).drawn(shares, noise)
+
+    return way
+
+
 WAYS: Mapping[str, Way] = {
     "first state": lambda s, g: as_predicted(s, g) * first(s, g),
+    **{f"drawn, {noise:g}": drawn(noise) for noise in (0.025, 0.05, 0.1, 0.2)},
     "first, +0.5": lambda s, g: as_predicted(s, g) * first(s, g, 0.5),
     "first, +1": lambda s, g: as_predicted(s, g) * first(s, g, 1.0),
     "first, +2": lambda s, g: as_predicted(s, g) * first(s, g, 2.0),
@@ -174,7 +186,7 @@ def tried(folders: list[Path], sets: list[str]) -> Iterator[tuple[str, str, dict
     """Method, traffic, gains of each model and draw."""
     for folder in folders:
         for name, kind, method, place in stores_of(folder):
-            if name not in sets:
+            if name not in sets or method == "ft":  # there the default abstains
                 continue
             store = opened(place)
             for traffic in TRAFFIC:

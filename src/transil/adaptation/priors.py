@@ -10,8 +10,9 @@ packages add theirs by decorator, or announce them as entry points in `transil.p
 | `remembered` | within its group as the ledger remembers it, the group's by its number of classes    |
 | `cautious`   | within its group as the ledger remembers it, the group's as predicted                |
 
-`cautious` is what `None` stands for. Where nothing is remembered of a group, the shares within it are
-taken as they are predicted.
+`cautious` is what `None` stands for. Models favour some of the new classes, too. So what is remembered
+is drawn towards equal shares: all the way where classes come alike, little in a long tail. Where
+nothing is remembered of a group, the shares within it are taken as they are predicted.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from transil.errors import TransilError
 from transil.schedule import IntArray
 
 CAUTIOUS = "cautious"
+# Of recorded log shares so much variance is the model's, not the traffic's: chosen on references
+# (results/adaptation/variants.md). Shares are recorded with six digits.
+NOISE, LEAST = 0.05, 1e-6
 MOST = 1e100  # of a share, before all are made to add up to 1
 
 
@@ -60,7 +64,20 @@ class Situation:
         now = self.predicted / self.of_groups[self.group]
         if self.remembered is None:
             return now
-        return np.where(np.isnan(self.remembered), now, self.remembered)
+        return np.where(np.isnan(self.remembered), now, self.drawn(self.remembered))
+
+    def drawn(self, shares: Float64Array, noise: float = NOISE) -> Float64Array:
+        """Shares within groups, drawn towards alike ones as far as they differ without a reason.
+
+        Logarithms from the mean of their group are taken times 1 - noise / their variance, or 0: the
+        rule of James and Stein. Groups that are NaN stay so.
+        """
+        logs = np.log(np.maximum(shares, LEAST))
+        away = logs - (np.bincount(self.group, weights=logs) / self.sizes)[self.group]
+        known = self.group[~np.isnan(away)]
+        variance = np.nansum(away**2) / max(len(known) - len(np.unique(known)), 1)
+        powers = np.exp(away * (1.0 - noise / max(variance, noise)))
+        return np.asarray(powers / np.bincount(self.group, weights=powers)[self.group])
 
     def telling(self, shares: Float64Array) -> Float64Array:
         """What shares tell of the bias: in groups where they repeat what is predicted, all alike."""
