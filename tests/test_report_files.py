@@ -215,7 +215,7 @@ def test_files_of_users_survive_the_commands(results: Results, tmp_path: Path) -
         assert (done.returncode, done.stderr) == (0, "")
     assert all((folder / name).read_text() == "mine" for name in mine)
     assert not (folder / "tables" / "table-3.csv").exists()
-    assert (folder / "page" / FILE).exists()
+    assert (folder / "figures" / FILE).exists()  # the page shows the report's own figures
     page.write_text("my own page")
     results.save(folder)
     before = there(folder)

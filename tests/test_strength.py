@@ -108,9 +108,9 @@ def test_a_file_says_it_plainly(bank: Bank, tmp_path: Path) -> None:
     assert Bank.from_json(bank.to_json()).strength == 1.0
     for wrong, says in (
         (3.0, "half.json: strength: a number from 0"),
-        ("x", "half.json: bank: 'strength' must be a number, not 'x'"),
-        (None, "'strength' must be a number, not None"),
-        (True, "'strength' must be a number, not True"),
+        ("x", "half.json: bank: strength is 'x', but must be a number"),
+        (None, "strength is None, but must be a number"),
+        (True, "strength is True, but must be a number"),
     ):
         (tmp_path / "half.json").write_text(json.dumps({**data, "strength": wrong}))
         with pytest.raises(TransilError, match=says):

@@ -95,8 +95,8 @@ def probabilities(scores: FloatArray | torch.Tensor) -> str | None:
     """'probabilities', 'log-probabilities' or 'scores less ...' where rows (n, columns) surely are such.
 
     Two columns, or rows of nothing but 0 and 1, may be anything. One row of raw scores may add up
-    to about 1 by chance, many do not: of many, rounded ones are recognised, too, and those in per
-    cent ('probabilities times 100').
+    to about 1 by chance, many do not: of many, rounded ones are recognised, too, those in per cent
+    ('probabilities times 100'), and outputs of sigmoids.
     """
     some = scores[:KIND_ROWS]
     rows = np.asarray(some.detach().double() if is_torch(some) else some, dtype=np.float64)
@@ -127,6 +127,9 @@ def _kind_of(rows: Float64Array, near: float) -> str | None:
             return kind
     if many and rows.min() >= 0 and (total := _common_sum(rows, near, off, share)):
         return f"probabilities times {total:.3g}"
+    # Cosines may lie there, too, but most are not near 0 while some are near 1.
+    if many and signs["probabilities"] and np.median(rows) < 0.1 and 0.9 < rows.max() <= 1:
+        return "probabilities of each class by itself, as a sigmoid gives them"
     if many and (rows.max(axis=1) == 0).all() and rows.any():  # a softmax on its way
         return "scores less the highest of their row"
     return None

@@ -72,6 +72,8 @@ def read_labels(source: Path) -> NDArray[Any]:
         if not found.size:
             raise TransilError(f"{source}: expected one column of whole numbers, the labels")
     found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    if found.dtype.kind not in "iuf":
+        return found  # no labels: whoever takes them says so
     with np.errstate(invalid="ignore"):
         whole = found.astype(np.int64)  # tables, and torch's users, keep them as floats
     return whole if np.array_equal(whole, found) else found
