@@ -57,7 +57,10 @@ def export_command(
     if isinstance(loaded, Corrector):
         columns = loaded.columns_
     elif state is None:
-        raise TransilError(f"{correction}: a bank corrects many states; say which one: --state 7")
+        last = loaded.schedule.states
+        raise TransilError(
+            f"{correction}: a bank corrects many states; say which one: --state {last}, or one before"
+        )
     else:
         columns = Columns.of(loaded, state)
         if (places := read_order_option(order)) is not None:

@@ -233,7 +233,7 @@ def measured_rows(scores: Any) -> FloatArray:
     if len(rows) < FEWEST_ROWS:
         raise TransilError(
             f"{len(rows)} rows do not tell the scale of the scores, at least {FEWEST_ROWS} do; "
-            "measure it once on more, by Bank.like, and use the bank that it gives"
+            "measure it once on more, by Bank.like or transil bank make --like, and use that bank"
         )
     rows = to_numpy(rows[:: -(-len(rows) // MOST_ROWS)])
     if np.isneginf(rows).any():
