@@ -57,7 +57,7 @@ class Correction(ABC):
         if self.measured and facts.moments is None:
             raise TransilError(
                 f"{self.name}, state {facts.state}: this correction looks at the scores; measure them "
-                "once, Bank.like(scores, state) or transil bank make --like, or correct 64 rows at a time"
+                "once, Bank.like(scores, state) or transil bank make --like, or correct 64 rows at once"
             )
         made: Any = self.design(facts)
         state = facts.state
