@@ -11,7 +11,7 @@ demo: $(VENV)/.ready
 	$(BIN)/transil demo -o demo
 
 test: $(VENV)/.ready
-	$(THREADS) $(BIN)/python -m pytest -n 3 --dist loadfile
+	$(THREADS) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Thousands of hostile inputs for every command, and a table of what became of them (see SECURITY.md).
 fuzz: $(VENV)/.ready

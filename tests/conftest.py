@@ -14,6 +14,17 @@ from transil import ScoreStore
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("repeatable")
 
+# Files that take long begin first: a worker takes a file as a whole, and the last one decides.
+LONG = ("test_experiment.py", "test_docs_pages.py", "test_engine.py", "test_findings.py",
+        "test_documents.py", "test_experiment_failures.py", "test_train_faults.py",
+        "test_formula.py", "test_report.py", "test_parallel.py", "test_notebooks.py",
+        "test_experiment_cli.py", "test_options.py")  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, the others as they were found."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:

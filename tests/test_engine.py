@@ -385,7 +385,7 @@ def test_a_device_must_be_there() -> None:
 def test_lwf_and_lucir_keep_more_of_the_past_than_ft(tmp_path: Path) -> None:
     past, mean = {}, {}
     for name in ("ft", "lwf", "lucir"):
-        data = {"path": "formula:strokes?classes=10&train=60&test=30", "states": 5}
+        data = {"path": "formula:strokes?classes=10&train=60&test=30&size=20", "states": 5}
         config = resolve(recipe=f"{name}-tiny", overrides=[{"data": data, "train": {"epochs": 15}}])
         metrics = evaluate(train(config, tmp_path / name).path)
         past[name] = float(np.mean(metrics.accuracy_matrix[-1][:-1]))

@@ -56,6 +56,7 @@ def test_a_notebook_prints_what_it_is_kept_with(
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
+    plt.close("all")
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
