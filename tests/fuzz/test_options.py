@@ -6,12 +6,12 @@ import pytest
 
 from fuzz import options
 from fuzz.conftest import Bench
-from fuzz.sizes import EACH_OPTION, PARTS
+from fuzz.sizes import EACH_OPTION, PARTS, STEP
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_odd_values(part: int, bench: Bench) -> None:
-    bench.hold(list(options.cases(EACH_OPTION))[part::PARTS])
+    bench.hold(list(options.cases(EACH_OPTION))[::STEP][part::PARTS])
 
 
 def test_the_commands_without_them(bench: Bench) -> None:
