@@ -11,7 +11,7 @@ import outside_method
 from transil import ScoreStore
 
 # The same examples in every run: a test that fails must fail again.
-hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.load_profile("repeatable")
 
 # Files that take long begin first: a worker takes a file as a whole, and the last one decides.
