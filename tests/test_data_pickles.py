@@ -152,7 +152,7 @@ CRAFTED: dict[str, Any] = {
     "a subclass": Call(np.arange(3).__reduce__()[0], np.recarray, (0,), b"b"),
     "a shape given early": Call(np.arange(3).__reduce__()[0], np.ndarray, (2**40,), b"b"),
     "a number of NumPy's": np.float64(3),
-    "a call of eval": Call(eval, "1"),
+    "a call of abs": Call(abs, 1),
     "a call of eval": Call(eval, "1"),
     "a text in rot13": Call(__import__("codecs").encode, "x", "rot13"),
     "a text that is no text": Call(__import__("codecs").encode, b"x", "latin1"),
