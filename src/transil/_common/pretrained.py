@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,19 +13,19 @@ from transil.errors import TransilError
 CONFIG = "config.json"
 
 
-class Pretrained:
+class Pretrained(ABC):
     """What has `save` and `load`, in a folder that a hub can hold: all of it is in config.json."""
 
     _kind: ClassVar[tuple[str, int]]  # format and version of the file
 
+    @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
         """Read the file."""
-        raise NotImplementedError
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write it into a folder; a config.json of something else is not replaced."""
