@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 import shutil
@@ -12,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -174,3 +176,15 @@ def probed(text: str, probe: str, width: int, dark: bool, folder: Path) -> list[
     seen = re.search(r'data-seen="([^"]*)"', done.stdout)
     assert seen is not None, done.stderr[-2000:]
     return seen[1].split(";")
+
+
+def tool_named(name: str) -> ModuleType:
+    """A script of tools/ as a module; processes of its own find its functions by its name."""
+    path = Path(__file__).resolve().parents[1] / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

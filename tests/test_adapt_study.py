@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from support import tool_named
 from transil.testing import biased_scores
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,13 +18,7 @@ STUDY = ROOT / "results" / "adaptation"
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("adapt_study", ROOT / "tools" / "adapt_study.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["adapt_study"] = module  # processes of their own find its functions by name
-    spec.loader.exec_module(module)
-    return module
+    return tool_named("adapt_study")
 
 
 def test_models_are_tried_once(tool: ModuleType, tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from support import tool_named
 from transil._common.files import read_json
 from transil.errors import TransilError
 
@@ -20,12 +20,7 @@ PAGES = (ROOT / "docs/any-schedule.md", PAGE)
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("any_tables", ROOT / "tools/any_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return tool_named("any_tables")
 
 
 def test_the_tables_are_those_of_the_numbers(tool: ModuleType) -> None:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from support import tool_named
 from transil import plugins
 from transil.cli.app import run
 from transil.experiment.recipe import Experiment
@@ -146,12 +147,7 @@ def _nav() -> list[str]:
 @pytest.fixture(scope="module")
 def site() -> ModuleType:
     pytest.importorskip("mkdocs")
-    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "tools/site_pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return tool_named("site_pages")
 
 
 def test_generated_pages_hold_every_setting_command_and_public_name(site: ModuleType) -> None:
